@@ -1,0 +1,40 @@
+"""A lab for worker races: run ordinary redis-py code step by step, search every schedule, replay any of them."""
+
+from labkit.errors import (
+    LabError,
+    Nondeterminism,
+    PropertyError,
+    ScenarioError,
+    ScheduleError,
+    Unsupported,
+    WorkerStuck,
+)
+from labkit.lab import Lab, Service
+from labkit.schedule import Choice, Schedule
+from labkit.search.every_schedule import explore
+from labkit.search.walk import replay, run
+from labkit.trace import Event, Trace, Violation
+from labkit.verdict import Bounds, Verdict
+
+__version__ = "0.1.0"
+__all__ = [
+    "Bounds",
+    "Choice",
+    "Event",
+    "Lab",
+    "LabError",
+    "Nondeterminism",
+    "PropertyError",
+    "ScenarioError",
+    "Schedule",
+    "ScheduleError",
+    "Service",
+    "Trace",
+    "Unsupported",
+    "Verdict",
+    "Violation",
+    "WorkerStuck",
+    "explore",
+    "replay",
+    "run",
+]

@@ -1,0 +1,31 @@
+"""Everything the lab says when it cannot go on: what was wrong, where, and what to do."""
+
+from __future__ import annotations
+
+
+class LabError(Exception):
+    """The base of every error that the lab itself raises."""
+
+
+class ScenarioError(LabError):
+    """The scenario builds a world that the lab cannot run."""
+
+
+class ScheduleError(LabError):
+    """A schedule cannot be read, or does not fit the scenario."""
+
+
+class PropertyError(LabError):
+    """A property raised, wrote to a store, or gave no yes-or-no answer."""
+
+
+class Nondeterminism(LabError):
+    """A worker took another step than it took before with the same replies."""
+
+
+class WorkerStuck(LabError):
+    """A worker used real time without taking a step: it computes for ever, or waits for real."""
+
+
+class Unsupported(LabError):
+    """The lab does not model this, and says so instead of guessing."""

@@ -1,0 +1,221 @@
+"""Inside a worker, time and chance belong to the lab; everywhere else in the process they stay real.
+
+While a scenario runs, the functions below are replaced by dispatchers. A dispatcher asks who is calling:
+a worker's code takes a step (or draws from the worker's own seeded source), the lab's embedded stores read
+the lab's clock, and everybody else, other threads included, gets the real function.
+"""
+
+from __future__ import annotations
+
+import datetime
+import functools
+import os
+import random
+import secrets
+import sys
+import threading
+import time
+import types
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from labkit.errors import ScenarioError
+from labkit.process import Operation, current_process
+
+EPOCH = 1_767_258_000  # the lab's clock starts on 2026-01-01 at 09:00 UTC
+MICROSECONDS = 1_000_000
+
+# redis-py measures itself for telemetry; those readings change nothing that a worker does.
+_TELEMETRY = ("redis.client", "redis.connection", "redis.observability", "redis.asyncio", "logging")
+
+
+class Serving(threading.local):
+    """What the lab's own code, outside of every worker, reads as time and draws as chance in this thread.
+
+    `now` is in microseconds since the lab's clock started, or None while the lab serves nothing;
+    `clock_was_read` is set when a store hands the clock's value to a worker.
+    """
+
+    now: int | None = None
+    chance: random.Random | None = None
+    clock_was_read: bool = False
+
+    @contextmanager
+    def at(self, now: int, chance: random.Random) -> Iterator[None]:
+        """Serve at a moment of the lab's clock."""
+        before = self.now, self.chance
+        self.now, self.chance = now, chance
+        try:
+            yield
+        finally:
+            self.now, self.chance = before
+
+
+serving = Serving()
+
+_real_time, _real_sleep, _real_datetime = time.time, time.sleep, datetime.datetime
+
+
+def _caller_is(prefixes: tuple[str, ...]) -> bool:
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(prefixes)
+
+
+def _clock(real: Callable[[], Any], convert: Callable[[int], Any]) -> Callable[[], Any]:
+    """A dispatcher for a function that reads a clock; `convert` makes its value from the lab's microseconds."""
+
+    def read() -> Any:
+        process = current_process()
+        if process is not None:
+            if _caller_is(_TELEMETRY):
+                return convert(0)
+            return convert(process.perform(Operation("clock", ("read",))))
+        if serving.now is None:
+            return real()
+        if not _caller_is(("fakeredis._socket", "fakeredis._core", "fakeredis._helpers", "fakeredis.model._client")):
+            serving.clock_was_read = True
+        return convert(serving.now)
+
+    read.__name__ = real.__name__
+    return read
+
+
+def _sleep(seconds: float) -> None:
+    process = current_process()
+    if process is not None:
+        if seconds < 0:
+            raise ValueError("sleep length must be non-negative")
+        process.perform(Operation("clock", ("sleep", round(seconds * MICROSECONDS))))
+    elif serving.now is None:
+        _real_sleep(seconds)
+    else:
+        raise ScenarioError("a scenario's set-up and its properties take no time: move the sleep into a worker")
+
+
+def _random(real: Callable[..., Any], draw: Callable[[random.Random], Callable[..., Any]]) -> Callable[..., Any]:
+    """A dispatcher for a function that draws at random; `draw` picks the same from a seeded source."""
+
+    def drawn(*args: Any, **kwargs: Any) -> Any:
+        process = current_process()
+        chance = process.chance if process is not None else serving.chance
+        return real(*args, **kwargs) if chance is None else draw(chance)(*args, **kwargs)
+
+    drawn.__name__ = real.__name__
+    return drawn
+
+
+def _uuid(chance: random.Random, version: int) -> Callable[..., uuid.UUID]:
+    return lambda *_, **__: uuid.UUID(bytes=chance.randbytes(16), version=version)
+
+
+class _AnyDatetime(type):
+    """Real datetimes are instances of the stand-in too."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, _real_datetime)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, _real_datetime)
+
+
+class _Datetime(_real_datetime, metaclass=_AnyDatetime):
+    """`datetime.datetime` whose idea of now is `time.time()`'s; what it makes are real datetimes."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _real_datetime(*args, **kwargs)
+
+    @classmethod
+    def now(cls, tz: datetime.tzinfo | None = None) -> Any:
+        return _real_datetime.fromtimestamp(time.time(), tz)
+
+    @classmethod
+    def today(cls) -> Any:
+        return _real_datetime.fromtimestamp(time.time())
+
+    @classmethod
+    def utcnow(cls) -> Any:
+        return _real_datetime.fromtimestamp(time.time(), datetime.timezone.utc).replace(tzinfo=None)
+
+
+_DRAWS = ("random", "randint", "uniform", "choice", "choices", "shuffle", "sample", "randrange", "getrandbits")
+_DRAWS += ("randbytes", "expovariate", "gauss", "normalvariate", "triangular", "betavariate")
+
+
+def _replacements() -> list[tuple[types.ModuleType, str, Any]]:
+    nano = 1000
+    found: list[tuple[types.ModuleType, str, Any]] = [
+        (time, "time", _clock(time.time, lambda now: EPOCH + now / MICROSECONDS)),
+        (time, "time_ns", _clock(time.time_ns, lambda now: (EPOCH * MICROSECONDS + now) * nano)),
+        (time, "monotonic", _clock(time.monotonic, lambda now: now / MICROSECONDS)),
+        (time, "monotonic_ns", _clock(time.monotonic_ns, lambda now: now * nano)),
+        (time, "perf_counter", _clock(time.perf_counter, lambda now: now / MICROSECONDS)),
+        (time, "perf_counter_ns", _clock(time.perf_counter_ns, lambda now: now * nano)),
+        (time, "sleep", _sleep),
+        (datetime, "datetime", _Datetime),
+        (uuid, "uuid1", _random(uuid.uuid1, lambda chance: _uuid(chance, 1))),
+        (uuid, "uuid4", _random(uuid.uuid4, lambda chance: _uuid(chance, 4))),
+        (os, "urandom", _random(os.urandom, lambda chance: chance.randbytes)),
+    ]
+    for name in _DRAWS:
+        found.append((random, name, _random(getattr(random, name), lambda chance, name=name: getattr(chance, name))))
+    for name in ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"):
+        found.append((secrets, name, _random(getattr(secrets, name), _SECRETS[name])))
+    return found
+
+
+_SECRETS: dict[str, Callable[[random.Random], Callable[..., Any]]] = {
+    "token_bytes": lambda chance: lambda nbytes=32: chance.randbytes(nbytes),
+    "token_hex": lambda chance: lambda nbytes=32: chance.randbytes(nbytes).hex(),
+    "token_urlsafe": lambda chance: lambda nbytes=32: chance.randbytes(nbytes).hex(),
+    "randbelow": lambda chance: chance.randrange,
+    "choice": lambda chance: chance.choice,
+}
+
+_REPLACED = _replacements()
+_STAND_IN = {id(getattr(module, name)): stand_in for module, name, stand_in in _REPLACED}
+_depth = 0
+_undo: list[tuple[dict[str, Any], str, Any]] = []
+
+
+@contextmanager
+def intercepted() -> Iterator[None]:
+    """Give time and chance to the lab for code that runs inside workers, until the block is left."""
+    global _depth
+    _depth += 1
+    if _depth == 1:
+        _replace()
+    try:
+        yield
+    finally:
+        _depth -= 1
+        if _depth == 0:
+            for namespace, name, real in reversed(_undo):
+                namespace[name] = real
+            _undo.clear()
+
+
+def _replace() -> None:
+    for module, name, stand_in in _REPLACED:
+        _put(vars(module), name, stand_in)
+    # `from time import sleep` copied the real function into the learner's module: replace that copy too.
+    for module in list(sys.modules.values()):
+        if isinstance(module, types.ModuleType) and _is_learners(module):
+            namespace = vars(module)
+            for name, value in list(namespace.items()):
+                if id(value) in _STAND_IN:
+                    _put(namespace, name, _STAND_IN[id(value)])
+    _put(vars(sys.modules["redis.retry"]), "sleep", _sleep)  # client retries wait on the lab's clock
+
+
+def _put(namespace: dict[str, Any], name: str, stand_in: Any) -> None:
+    _undo.append((namespace, name, namespace[name]))
+    namespace[name] = stand_in
+
+
+@functools.cache
+def _is_learners(module: types.ModuleType) -> bool:
+    root = module.__name__.partition(".")[0]
+    if root in sys.stdlib_module_names or root in ("labkit", "redis", "fakeredis"):
+        return module.__name__ == "__main__"
+    return root == "__main__" or "site-packages" not in (getattr(module, "__file__", None) or "site-packages")

@@ -1,0 +1,248 @@
+"""The lab as a scenario sees it: it builds the world, then names what must hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import redis
+
+from labkit.errors import ScenarioError, Unsupported
+from labkit.process import Operation, current_process
+from labkit.properties import Property
+from labkit.schedule import is_worker_name
+from labkit.sharing import Ownership
+from labkit.stores.connection import LabPool, lab_client
+from labkit.stores.embedded_redis import Request
+from labkit.stores.services import Call
+
+Scenario = Callable[["Lab"], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPlan:
+    """What a scenario says of one worker; see `Lab.worker`."""
+
+    name: str
+    function: Callable[..., object]
+    arguments: tuple[Any, ...]
+    spared: bool
+
+    def code(self) -> Callable[[], object]:
+        """The worker's function with its arguments bound."""
+        return lambda: self.function(*self.arguments)
+
+
+class Host(Protocol):
+    """What a lab needs of whoever runs it."""
+
+    def outside_request(self, operation: Operation) -> Any:
+        """Answer a request that no worker makes: set-up, or an observer."""
+
+    def add_service(self, name: str, deduplicates: bool) -> None:
+        """Make a service known."""
+
+    def effects(self, service: str) -> tuple[Call, ...]:
+        """What a service did, in order."""
+
+    def inside(self, section: str) -> int:
+        """How many living workers are inside a critical section."""
+
+
+class Lab:
+    """The world of one execution: stores, services, workers and properties.
+
+    A scenario is a function that is given a `Lab` and builds its world with it. It is called afresh for every
+    execution, so it must build the same world each time. What it does itself takes no step.
+    """
+
+    _shareable = True
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._clients: list[tuple[Any, redis.Redis]] = []
+        self._rewind()
+
+    def _rewind(self) -> None:
+        self.workers: dict[str, WorkerPlan] = {}
+        self.properties: list[Property] = []
+        self._services: dict[str, Service] = {}
+        self._ownership = Ownership()
+        self._next_client = 0
+        for _, client in self._clients:
+            pool = client.connection_pool
+            assert isinstance(pool, LabPool)
+            pool.rewind()
+
+    def redis(self, retries: int = 0, **options: Any) -> redis.Redis:
+        """A redis-py client of the lab's Redis; give each worker its own.
+
+        Parameters
+        ----------
+        retries: how often the client sends a request again when its reply was lost. Real clients default
+            to several; here it is none, since a request that is sent twice may take effect twice.
+        options: as for `redis.Redis`, for example `decode_responses=True`.
+        """
+        wanted = (retries, tuple(sorted(options.items())))
+        index = self._next_client
+        self._next_client += 1
+        # Building a client costs more than running a worker; a scenario asks for the same ones each time.
+        if index < len(self._clients) and self._clients[index][0] == wanted:
+            return self._clients[index][1]
+        client = lab_client(self._perform_redis, retries, **options)
+        self._clients[index:] = [(wanted, client)]
+        return client
+
+    def service(self, name: str, deduplicates: bool = False) -> Service:
+        """An outside service, such as payments.
+
+        Parameters
+        ----------
+        name: its name.
+        deduplicates: whether it ignores a call whose idempotency key it has seen.
+        """
+        if name not in self._services:
+            if not is_worker_name(name) or name in ("redis", "clock"):
+                raise ScenarioError(f"{name!r} cannot name a service; use letters and digits")
+            if current_process() is not None:
+                raise ScenarioError(f"service {name!r} appears inside a worker; make it in the scenario")
+            self._host.add_service(name, deduplicates)
+            self._services[name] = Service(self, name, deduplicates)
+        found = self._services[name]
+        if found.deduplicates != deduplicates:
+            raise ScenarioError(f"service {name!r} was made before with deduplicates={found.deduplicates}")
+        return found
+
+    @property
+    def mail(self) -> Service:
+        """A mail service: `send(key)`."""
+        return self.service("mail")
+
+    @property
+    def events(self) -> Service:
+        """An event bus: `publish(key)`."""
+        return self.service("events")
+
+    def worker(
+        self, name: str, function: Callable[..., object], *arguments: Any, spared: bool = False, forever: bool = False
+    ) -> None:
+        """Add a worker: one simulated process that runs a function.
+
+        Parameters
+        ----------
+        name: its name in schedules: letters, digits, `_`, `.` and `-`.
+        function: ordinary synchronous code. It shares nothing with other workers but stores and services.
+        arguments: what the function is called with.
+        spared: whether faults and pauses never hit this worker (a reaper, an operator's retry).
+        forever: not supported yet.
+
+        Raises `ScenarioError` for a bad name, or for a changeable object that another worker has too.
+        """
+        if not isinstance(name, str) or not is_worker_name(name):
+            raise ScenarioError(f"{name!r} cannot name a worker; use letters and digits, and not 'clock'")
+        if name in self.workers:
+            raise ScenarioError(f"there are two workers called {name!r}")
+        if not callable(function):
+            raise ScenarioError(f"worker {name} needs a function, not {type(function).__name__}: did you call it?")
+        if forever:
+            raise Unsupported(f"worker {name}: the lab does not model forever=True yet; give the loop an end")
+        self._ownership.claim(name, (function, *arguments))
+        self.workers[name] = WorkerPlan(name, function, arguments, spared)
+
+    def always(
+        self, name: str, check: Callable[..., object], remember: Callable[[], Any] | None = None
+    ) -> None:
+        """State what must hold after every step.
+
+        Parameters
+        ----------
+        name: what must hold, in plain words.
+        check: returns whether it does; reads stores through clients made in the scenario.
+        remember: an observer. With it, `check(before, now)` is given its value before and after each step,
+            for properties such as "a completed job stays completed".
+        """
+        self._add(Property(name, check, "always", remember))
+
+    def at_end(self, name: str, check: Callable[[], object]) -> None:
+        """State what must hold when every worker has finished, died, or waits for something that never comes."""
+        self._add(Property(name, check, "at_end"))
+
+    def _add(self, prop: Property) -> None:
+        if any(prop.name == other.name for other in self.properties):
+            raise ScenarioError(f"there are two properties called {prop.name!r}")
+        if not callable(prop.check):
+            raise ScenarioError(f"property {prop.name!r} needs a function to call, not {prop.check!r}: write `lambda:`")
+        self.properties.append(prop)
+
+    @contextmanager
+    def section(self, name: str) -> Iterator[None]:
+        """Mark a critical section in a worker's code; it is no step itself."""
+        process = current_process()
+        if process is None:
+            raise ScenarioError(f"section {name!r} stands outside of any worker")
+        process.sections.append(name)
+        try:
+            yield
+        finally:
+            process.sections.remove(name)
+
+    def inside(self, section: str) -> int:
+        """How many living workers are inside a critical section; for properties."""
+        return self._host.inside(section)
+
+    def _perform(self, operation: Operation) -> Any:
+        process = current_process()
+        return self._host.outside_request(operation) if process is None else process.perform(operation)
+
+    def _perform_redis(self, request: Request) -> tuple[Any, ...]:
+        replies: tuple[Any, ...] = self._perform(Operation("redis", request))
+        return replies
+
+
+class Service:
+    """A handle on an outside service; see `Lab.service`.
+
+    Parameters
+    ----------
+    lab: the lab that it belongs to.
+    name: its name.
+    deduplicates: whether it ignores a call whose idempotency key it has seen.
+    """
+
+    _shareable = True
+
+    def __init__(self, lab: Lab, name: str, deduplicates: bool) -> None:
+        self._lab = lab
+        self.name = name
+        self.deduplicates = deduplicates
+
+    def call(self, key: str, idempotency_key: str | None = None, **fields: object) -> str:
+        """Ask the service for an effect; one step.
+
+        Parameters
+        ----------
+        key: what it is about, such as an order id.
+        idempotency_key: equal for attempts that mean the same effect.
+        fields: anything else to send along.
+
+        Returns `done`, or `already done` when the service recognised the idempotency key.
+        """
+        sent = tuple(sorted((name, str(value)) for name, value in fields.items()))
+        call = Call(str(key), None if idempotency_key is None else str(idempotency_key), sent)
+        answer: str = self._lab._perform(Operation(self.name, call))
+        return answer
+
+    send = publish = call
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The effects, in order; for properties and tests, not for workers."""
+        if current_process() is not None:
+            raise ScenarioError(f"a worker cannot see what service {self.name!r} did; properties can")
+        return self._lab._host.effects(self.name)
+
+    def count(self, key: str | None = None) -> int:
+        """How many effects there were, or how many about one key."""
+        return sum(key is None or call.key == str(key) for call in self.calls)

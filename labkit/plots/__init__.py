@@ -1,0 +1,1 @@
+"""Pictures, one per file, each drawn from a trace or a verdict."""

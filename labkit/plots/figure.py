@@ -1,0 +1,53 @@
+"""A picture that carries its alternative text and its text twin wherever it is shown."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+
+from labkit.plots.style import DPI
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A finished figure.
+
+    Parameters
+    ----------
+    figure: the matplotlib figure, for whoever wants to change it.
+    alt: what it shows, for those who do not see it.
+    text: the same content as text.
+    """
+
+    figure: Figure
+    alt: str
+    text: str
+
+    def png(self) -> bytes:
+        """The picture as PNG, the same bytes for the same matplotlib."""
+        FigureCanvasAgg(self.figure)
+        out = io.BytesIO()
+        self.figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
+        return out.getvalue()
+
+    def save(self, path: str | Path) -> None:
+        """Write the picture as a PNG file."""
+        Path(path).write_bytes(self.png())
+
+    def _repr_html_(self) -> str:
+        # JupyterLab sets no alternative text on PNG outputs, so the picture comes as HTML with its own.
+        data = base64.b64encode(self.png()).decode()
+        return f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" style="max-width:100%">'
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        return {"text/html": self._repr_html_(), "text/plain": self.text}
+
+    def __repr__(self) -> str:
+        return self.text

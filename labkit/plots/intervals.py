@@ -1,0 +1,99 @@
+"""Stretches of a trace: how long a key lives, how long a worker believes it holds a lock or is in a section."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from labkit.trace import Event, Trace
+
+# A worker that sends one of these with a lock's key lets go of the lock, whatever the server answers.
+_LETTING_GO = ("DEL", "UNLINK", "DELEX", "script", "MULTI")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A stretch of a trace.
+
+    Parameters
+    ----------
+    kind: `ttl` (a key that will expire), `hold` (a worker believes it holds a lock) or `section`.
+    name: the key, or the section.
+    worker: who set the key, holds the lock, or is inside.
+    first, last: the numbers of the events at which it begins and ends.
+    ended: `expired`, `deleted`, `left`, `killed`, or `open` when it lasts longer than the trace.
+    """
+
+    kind: str
+    name: str
+    worker: str | None
+    first: int
+    last: int
+    ended: str
+
+
+def intervals(trace: Trace) -> list[Interval]:
+    """All stretches of a trace, in the order in which they begin."""
+    found = [*_lives(trace), *_holds(trace), *_sections(trace)]
+    return sorted(found, key=lambda interval: (interval.first, interval.last, interval.kind, interval.name))
+
+
+def _lives(trace: Trace) -> Iterator[Interval]:
+    """Keys with a time to live, from the event that set them to the one after which they are gone."""
+    begun: dict[str, Event] = {}
+    for event in trace.events:
+        for key, start in list(begun.items()):
+            if key not in event.expiries:
+                ended = "expired" if event.kind == "clock" else "deleted"
+                yield Interval("ttl", key, start.worker, start.number, event.number, ended)
+                del begun[key]
+            elif key in event.writes:
+                yield Interval("ttl", key, start.worker, start.number, event.number, "deleted")
+                begun[key] = event
+        for key in event.expiries:
+            begun.setdefault(key, event)
+    for key, start in begun.items():
+        yield Interval("ttl", key, start.worker, start.number, len(trace.events), "open")
+
+
+def _holds(trace: Trace) -> Iterator[Interval]:
+    """Locks as their holders see them: from the SET NX that won to the release, whatever became of the key."""
+    held: dict[tuple[str, str], Event] = {}
+    for event in trace.events:
+        for (worker, key), start in list(held.items()):
+            if event.worker != worker:
+                continue
+            released = event.text.startswith(_LETTING_GO) and key in event.text.split()
+            if released or event.kind == "crash" or event.ending is not None:
+                ended = "killed" if event.kind == "crash" else "left"
+                yield Interval("hold", key, worker, start.number, event.number, ended)
+                del held[worker, key]
+        key = _lock_taken(event)
+        if key is not None and event.worker is not None and event.ending is None:
+            held[event.worker, key] = event
+    for (worker, key), start in held.items():
+        yield Interval("hold", key, worker, start.number, len(trace.events), "open")
+
+
+def _lock_taken(event: Event) -> str | None:
+    words = event.text.split()
+    if event.kind != "command" or len(words) < 3 or words[1] not in event.writes:
+        return None
+    taken = (words[0] == "SET" and "NX" in words[3:]) or words[0] == "SETNX"
+    return words[1] if taken else None
+
+
+def _sections(trace: Trace) -> Iterator[Interval]:
+    """Critical sections, from the event after which a worker is inside to the one after which it is not."""
+    begun: dict[tuple[str, str], Event] = {}
+    for event in trace.events:
+        now = {(worker, name) for worker, names in event.inside.items() for name in names}
+        for place, start in list(begun.items()):
+            if place not in now:
+                ended = "killed" if event.kind == "crash" else "left"
+                yield Interval("section", place[1], place[0], start.number, event.number, ended)
+                del begun[place]
+        for place in now:
+            begun.setdefault(place, event)
+    for place, start in begun.items():
+        yield Interval("section", place[1], place[0], start.number, len(trace.events), "open")

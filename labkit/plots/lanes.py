@@ -1,0 +1,251 @@
+"""The lane diagram: steps downwards, one lane per worker, one for Redis, one for the outside world.
+
+Downwards, because each row then holds one command in full width and no two labels can meet.
+"""
+
+from __future__ import annotations
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+
+from labkit.plots.figure import Picture
+from labkit.plots.intervals import Interval, intervals
+from labkit.plots.style import ALARM, CHARACTER, FAINT, FONT_SIZE, INK, MONOSPACE, PAPER, look, shorten
+from labkit.trace import Event, Trace
+
+# Inches.
+ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.0, 0.2, 0.075
+MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
+LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
+
+
+class _Page:
+    """Where everything goes: lanes as columns, rows for events, and a row for each broken property."""
+
+    def __init__(self, trace: Trace, source: bool) -> None:
+        self.trace = trace
+        self.lives = [found for found in intervals(trace) if found.kind == "ttl"]
+        self.bars = [found for found in intervals(trace) if found.kind != "ttl"]
+        self.rows: dict[int, float] = {}
+        row = 0
+        for event in trace.events:
+            self.rows[event.number] = HEADER + ROW * (row + 0.5)
+            row += 1 + len(self.broken_by(event))
+        self.bottom = HEADER + ROW * (row + 0.3)
+        self.left: dict[str, float] = {}
+        edge = GUTTER
+        for worker in trace.workers:
+            self.left[worker] = edge
+            longest = max([len(_label(event)) for event in trace.events if event.worker == worker], default=0)
+            edge += self.bar_room(worker) + (max(longest, 8) + 2) * CHARACTER + PADDING
+        self.redis, edge = edge, edge + self._redis_width()
+        self.outside, edge = edge, edge + self._outside_width()
+        self.lines = edge
+        if source:
+            edge += max((len(_line(event)) for event in trace.events), default=0) * CHARACTER + PADDING
+        notes = max((len(_broken_text(broken)) for broken in _all_broken(trace)), default=0) * CHARACTER
+        self.width = max(edge, GUTTER + notes + 2 * PADDING, 6.2)
+        self.height = self.bottom + 0.75
+
+    def broken_by(self, event: Event) -> list[str]:
+        return [broken.property for broken in self.trace.violations if broken.number == event.number]
+
+    def bar_room(self, worker: str) -> float:
+        return BAR * 1.7 * self._most_at_once([bar for bar in self.bars if bar.worker == worker]) + 0.1
+
+    def slot(self, interval: Interval) -> int:
+        """Which of several bars side by side: the first that is free."""
+        peers = self.lives if interval.kind == "ttl" else [bar for bar in self.bars if bar.worker == interval.worker]
+        taken: list[int] = []
+        for peer in peers:
+            free = next(slot for slot in range(len(taken) + 1) if slot == len(taken) or taken[slot] <= peer.first)
+            taken[free : free + 1] = [peer.last]
+            if peer is interval:
+                return free
+        raise ValueError(interval)
+
+    def _most_at_once(self, bars: list[Interval]) -> int:
+        return max((self.slot(bar) + 1 for bar in bars), default=0)
+
+    def _redis_width(self) -> float:
+        longest = max((len(life.name) for life in self.lives), default=0)
+        return max(0.9, self._most_at_once(self.lives) * 0.3 + longest * CHARACTER + PADDING)
+
+    def _outside_width(self) -> float:
+        effects = [len(_effect(event)) for event in self.trace.events if event.kind == "call"]
+        return (max(effects) + 3) * CHARACTER + PADDING if effects else 0.0
+
+
+def lanes(trace: Trace, source: bool = False) -> Picture:
+    """Draw an execution.
+
+    Parameters
+    ----------
+    trace: what happened.
+    source: whether to show the line of code beside each step.
+    """
+    with matplotlib.rc_context(matplotlib.rcParamsDefault):
+        page = _Page(trace, source)
+        figure = Figure(figsize=(page.width, page.height), facecolor=PAPER)
+        axes = figure.add_axes((0, 0, 1, 1))
+        axes.set_xlim(0, page.width)
+        axes.set_ylim(page.height, 0)
+        axes.set_axis_off()
+        _draw_lanes(axes, page)
+        for interval in page.bars:
+            _draw_bar(axes, page, interval)
+        for interval in page.lives:
+            _draw_life(axes, page, interval)
+        for event in trace.events:
+            _draw_event(axes, page, event, source)
+        _draw_legend(axes, page)
+    return Picture(figure, _alt(trace), trace.table(source))
+
+
+def _text(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
+    style = {"fontfamily": MONOSPACE, "fontsize": FONT_SIZE, "color": INK, "va": "center", **style}
+    axes.text(x, y, text, **style)  # type: ignore[arg-type]
+
+
+def _marker_at(page: _Page, worker: str) -> float:
+    return page.left[worker] + page.bar_room(worker)
+
+
+def _draw_lanes(axes: Axes, page: _Page) -> None:
+    _text(axes, 0.1, HEADER / 2, "step   time", color="#555555")
+    for index, worker in enumerate(page.trace.workers):
+        x, style = _marker_at(page, worker), look(index)
+        axes.plot([x], [HEADER / 2], style.marker, color=style.color, markeredgecolor=INK, markersize=8)
+        _text(axes, x + 0.14, HEADER / 2, f"worker {worker}", fontweight="bold")
+        end = page.bottom
+        for event in page.trace.events:
+            if event.worker == worker and (event.kind == "crash" or event.ending is not None):
+                end = page.rows[event.number]
+        axes.plot([x, x], [HEADER, end], color=style.color, linewidth=1.6, zorder=1)
+    _text(axes, page.redis, HEADER / 2, "Redis", fontweight="bold")
+    axes.plot([page.redis, page.redis], [HEADER, page.bottom], color=FAINT, linewidth=1.6, zorder=1)
+    if page.lines > page.outside:
+        _text(axes, page.outside, HEADER / 2, "outside", fontweight="bold")
+        axes.plot([page.outside, page.outside], [HEADER, page.bottom], color=FAINT, linewidth=1.6, zorder=1)
+    axes.plot([0.05, page.width - 0.05], [HEADER - 0.05] * 2, color=INK, linewidth=0.8)
+
+
+def _draw_bar(axes: Axes, page: _Page, interval: Interval) -> None:
+    """What a worker believes: it holds a lock (hatched), or is in a section (plain)."""
+    assert interval.worker is not None
+    style = look(page.trace.workers.index(interval.worker))
+    x = page.left[interval.worker] + page.slot(interval) * BAR * 1.7
+    top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
+    hatch = style.hatch if interval.kind == "hold" else ""
+    face = PAPER if interval.kind == "hold" else style.color
+    axes.add_patch(Rectangle((x, top), BAR, end - top, facecolor=face, edgecolor=style.color, hatch=hatch, zorder=2))
+
+
+def _draw_life(axes: Axes, page: _Page, interval: Interval) -> None:
+    """A key that will expire, in Redis's lane, looking like the worker that set it."""
+    index = page.trace.workers.index(interval.worker) if interval.worker in page.trace.workers else 6
+    style = look(index)
+    x = page.redis + 0.12 + page.slot(interval) * 0.3
+    top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
+    box = Rectangle((x, top), 0.13, end - top, facecolor=PAPER, edgecolor=style.color, hatch=style.hatch, zorder=2)
+    axes.add_patch(box)
+    _text(axes, x + 0.2, top, interval.name, fontsize=FONT_SIZE - 1, backgroundcolor=PAPER, zorder=3)
+
+
+def _draw_event(axes: Axes, page: _Page, event: Event, source: bool) -> None:
+    y = page.rows[event.number]
+    broken = page.broken_by(event)
+    if broken:
+        size = (page.width - 0.1, ROW * (1 + len(broken)))
+        axes.add_patch(
+            Rectangle((0.05, y - ROW / 2), *size, facecolor="#FDEBDD", edgecolor=ALARM, linewidth=1.4, zorder=0)
+        )
+    _text(axes, 0.1, y, f"{event.number:>4} {shorten(event.seconds, 8):>7}", color="#555555")
+    if event.worker is None:
+        axes.plot([GUTTER, page.lines - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        _text(axes, GUTTER + 0.1, y, _label(event), backgroundcolor="#FDEBDD" if broken else PAPER, zorder=3)
+    else:
+        _draw_step(axes, page, event, y)
+    if source and event.line is not None:
+        _text(axes, page.lines, y, _line(event), color="#555555")
+    for place, name in enumerate(broken, 1):
+        _text(axes, GUTTER, y + ROW * place, _broken_text(name), color="#8A3500", fontweight="bold")
+
+
+def _draw_step(axes: Axes, page: _Page, event: Event, y: float) -> None:
+    assert event.worker is not None
+    x, style = _marker_at(page, event.worker), look(page.trace.workers.index(event.worker))
+    if event.kind in ("command", "call"):
+        target = page.redis if event.kind == "command" else page.outside
+        axes.plot([x, target], [y, y], color=FAINT, linewidth=0.9, zorder=0.5)
+        axes.plot([target], [y], ">", color=INK, markersize=4, zorder=4)
+    marker, size = (style.marker, 7) if event.kind != "crash" else ("X", 10)
+    face = style.color if event.kind in ("command", "call", "crash") else PAPER
+    axes.plot([x], [y], marker, markerfacecolor=face, markeredgecolor=INK, markersize=size, zorder=5)
+    background = "#FDEBDD" if page.broken_by(event) else PAPER
+    _text(axes, x + 0.14, y, _label(event), bbox={"facecolor": background, "edgecolor": "none", "pad": 1}, zorder=4)
+    if event.kind == "call":
+        bbox = {"facecolor": background, "edgecolor": "none", "pad": 1}
+        _text(axes, page.outside + 0.12, y, _effect(event), fontweight="bold", bbox=bbox, zorder=4)
+
+
+def _draw_legend(axes: Axes, page: _Page) -> None:
+    parts = [f"worker {worker}: {_SHAPES[look(index).marker]}" for index, worker in enumerate(page.trace.workers)]
+    if any(bar.kind == "hold" for bar in page.bars):
+        parts.append("hatched bar in a lane: believes it holds the lock")
+    if any(bar.kind == "section" for bar in page.bars):
+        parts.append("full bar: inside the section")
+    if page.lives:
+        parts.append("bar under Redis: the key lives")
+    room = max(int((page.width - 0.2) / CHARACTER) - 2, 20)
+    rows: list[str] = []
+    for part in parts:
+        if rows and len(rows[-1]) + len(part) + 3 <= room:
+            rows[-1] += " · " + part
+        else:
+            rows.append(part)
+    for row, text in enumerate(rows):
+        _text(axes, 0.1, page.bottom + 0.2 + row * 0.19, text, fontsize=FONT_SIZE - 1, color="#555555")
+
+
+_SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}
+_SHAPES["*"] = "star"
+
+
+def _label(event: Event) -> str:
+    if event.kind == "clock":
+        gone = f"; gone: {', '.join(sorted(event.writes))}" if event.writes else ""
+        return shorten(f"clock: {event.text}{gone}", 2 * MOST_CHARACTERS)
+    text = event.text if event.kind == "call" else event.summary
+    if event.ending is not None and event.ending.error is not None:
+        text += f"; raised {event.ending.error}"
+    return shorten(text, MOST_CHARACTERS)
+
+
+def _effect(event: Event) -> str:
+    return "no effect" if event.reply == "already done" else event.text.partition("(")[0]
+
+
+def _line(event: Event) -> str:
+    return shorten(str(event.line), MOST_CHARACTERS + 10) if event.line else ""
+
+
+def _all_broken(trace: Trace) -> list[str]:
+    return [broken.property for broken in trace.violations]
+
+
+def _broken_text(name: str) -> str:
+    return f"✗ breaks: {name}"
+
+
+def _alt(trace: Trace) -> str:
+    """What the picture shows, in words."""
+    who = ", ".join(trace.workers)
+    parts = [f"Lane diagram of {len(trace.events)} steps by workers {who}."]
+    shown = trace.events if len(trace.events) <= LISTED_IN_ALT else trace.events[-5:]
+    if len(shown) < len(trace.events):
+        parts.append(f"The last {len(shown)} steps:")
+    parts += [f"{event.number}. {event.seconds}, {event.worker or 'clock'}: {event.summary}." for event in shown]
+    return " ".join([*parts, trace.headline])

@@ -1,0 +1,44 @@
+"""One look for every picture: colours that colour-blind people tell apart, and never colour alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+# The palette of Okabe and Ito, "Color Universal Design" (2008).
+BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
+INK, FAINT, PAPER, ALARM = "#222222", "#C8C8C8", "#FFFFFF", VERMILLION
+
+MONOSPACE = "DejaVu Sans Mono"
+FONT_SIZE = 8.5  # points
+CHARACTER = FONT_SIZE * 0.602 / 72  # the width of one character, in inches
+DPI = 110
+
+
+class Look(NamedTuple):
+    """How a worker is told apart: by colour, marker and hatch together."""
+
+    color: str
+    marker: str
+    hatch: str
+
+
+_LOOKS = (
+    Look(BLUE, "o", "///"),
+    Look(ORANGE, "s", "\\\\\\"),
+    Look(GREEN, "^", "..."),
+    Look(PURPLE, "D", "xxx"),
+    Look(SKY, "v", "---"),
+    Look(YELLOW, "P", "+++"),
+    Look(BLACK, "*", "ooo"),
+)
+
+
+def look(index: int) -> Look:
+    """The look of a scenario's worker, by its place in the scenario."""
+    return _LOOKS[index % len(_LOOKS)]
+
+
+def shorten(text: str, most: int) -> str:
+    """A text cut to a number of characters, with an ellipsis when something is missing."""
+    return text if len(text) <= most else text[: most - 1] + "…"

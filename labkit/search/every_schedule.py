@@ -1,0 +1,110 @@
+"""`explore`: a verdict on every schedule of a scenario, within stated budgets."""
+
+from __future__ import annotations
+
+import time
+
+from labkit.engine import Engine
+from labkit.errors import Nondeterminism, ScenarioError
+from labkit.interception import intercepted
+from labkit.lab import Scenario
+from labkit.search.breadth_first import BreadthFirst, Found
+from labkit.search.fewest_switches import shortest_way
+from labkit.search.walk import replay
+from labkit.schedule import Schedule
+from labkit.stores.clock import ClockWasRead
+from labkit.trace import Trace
+from labkit.verdict import Bounds, Verdict
+
+_real_clock = time.perf_counter
+
+
+def explore(
+    scenario: Scenario,
+    *,
+    crashes: int = 0,
+    pauses: int | None = 0,
+    seed: int = 0,
+    max_states: int = 500_000,
+    max_seconds: float | None = None,
+) -> Verdict:
+    """Search every schedule within the budgets, and answer with shortest counterexamples.
+
+    Parameters
+    ----------
+    scenario: builds the world.
+    crashes: how many workers may be killed in one execution, between any two of their steps.
+    pauses: how often time may pass while a worker could step (that worker is paused); None for as often as you
+        like. With 0, time passes only when no worker can step.
+    seed: what everything random in the workers depends on.
+    max_states: how many distinct states to see at most; a search cut short is `undetermined` at best.
+    max_seconds: how much real time to use at most. Outcomes then depend on the machine; notebooks avoid it.
+
+    Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
+    """
+    if max_states < 1:
+        raise ScenarioError(f"max_states is at least 1, not {max_states}")
+    started = _real_clock()
+    with intercepted():
+        try:
+            return _explore(scenario, crashes, pauses, seed, max_states, max_seconds, absolute=False, started=started)
+        except ClockWasRead:
+            # A step reads the clock as a value: from here on, the time belongs to the state.
+            return _explore(scenario, crashes, pauses, seed, max_states, max_seconds, absolute=True, started=started)
+
+
+def _explore(
+    scenario: Scenario,
+    crashes: int,
+    pauses: int | None,
+    seed: int,
+    max_states: int,
+    max_seconds: float | None,
+    absolute: bool,
+    started: float,
+) -> Verdict:
+    engine = Engine(scenario, crashes=crashes, pauses=pauses, seed=seed, absolute=absolute)
+    try:
+        found = BreadthFirst(engine, max_states, max_seconds).run()
+        for machine in engine.machines:
+            machine.rehearse()
+        engine.check_globals()
+        violations = _counterexamples(scenario, engine, found)
+        properties = tuple(prop.name for prop in engine.properties)
+        return Verdict(
+            _outcome(found, violations),
+            properties,
+            violations,
+            len(found.depths),
+            found.transitions,
+            len(found.ends),
+            _real_clock() - started,
+            Bounds(len(engine.machines), crashes, pauses, seed),
+            found.stopped,
+            found.unvisited,
+            engine.raised(),
+            getattr(scenario, "__name__", "scenario"),
+        )
+    finally:
+        engine.close()
+
+
+def _outcome(found: Found, violations: dict[str, Trace]) -> str:
+    if violations:
+        return "violated"
+    return "undetermined" if found.stopped is not None or not found.ends else "holds"
+
+
+def _counterexamples(scenario: Scenario, engine: Engine, found: Found) -> dict[str, Trace]:
+    """For each violated property, in the scenario's order, a shortest execution, executed again before it is shown."""
+    traces = {}
+    for prop in engine.properties:
+        if prop.name in found.targets:
+            length, targets = found.targets[prop.name]
+            codes = shortest_way(engine, found.depths, length, targets)
+            schedule = Schedule(engine.choice(code) for code in codes)
+            trace = replay(scenario, schedule, seed=engine.world.seed)
+            traces[prop.name] = trace
+            if all(broken.property != prop.name for broken in trace.violations):
+                raise Nondeterminism(f"the schedule {schedule} violated {prop.name!r} in the search but not when replayed")
+    return traces

@@ -1,0 +1,187 @@
+"""One execution: a schedule that is given, or drawn at random."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+
+from labkit.engine import Engine, Move, State
+from labkit.errors import ScheduleError
+from labkit.interception import intercepted
+from labkit.lab import Scenario
+from labkit.machine import DEAD, FINISHED, Moment
+from labkit.process import Ending
+from labkit.schedule import Schedule
+from labkit.trace import Event, Trace, Violation
+
+# More steps than any scenario of the lab takes; a worker that polls for ever must not run for ever.
+MOST_STEPS = 10_000
+
+
+class Walk:
+    """An execution in progress.
+
+    Parameters
+    ----------
+    engine: made with absolute time, so that events know when they happened.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.state = engine.start
+        self.moves = engine.moves(self.state)
+        self.events: list[Event] = []
+        self.violations: dict[str, Violation] = {}
+        self._judge(self.state)
+
+    def take(self, move: Move) -> Event:
+        """Take one enabled choice."""
+        before = self.state
+        event = self._event(before, move)
+        self.state, self.moves = move.state, self._engine.moves(move.state)
+        self.events.append(event)
+        self._judge(before)
+        return event
+
+    def trace(self) -> Trace:
+        """The execution so far."""
+        engine = self._engine
+        waiting = tuple(name for code, name in enumerate(engine.names) if engine.number_of(self.state, code) >= 0)
+        over = engine.is_end(self.moves)
+        return Trace(tuple(engine.names), tuple(self.events), tuple(self.violations.values()), over, waiting)
+
+    def _judge(self, before: State) -> None:
+        engine, count = self._engine, len(self.events)
+        end = engine.is_end(self.moves)
+        kinds = {prop.name: prop.kind for prop in engine.properties}
+        broken = engine.broken(self.state, end) + (engine.broken_by(before, self.state) if count else ())
+        for name in broken:
+            self.violations.setdefault(name, Violation(name, count, at_end=kinds[name] == "at_end"))
+
+    def _event(self, before: State, move: Move) -> Event:
+        engine, number = self._engine, len(self.events) + 1
+        stores = engine.world.stores
+        choice, time = engine.choice(move.code), move.state[0]
+        expiries: dict[str, int] = {}
+        for slot, store in enumerate(stores):
+            expiries.update(store.expiries(move.state[slot]))
+        inside = self._inside(move.state)
+        if choice.kind == "clock":
+            text = f"{(time - before[0]) / 1e6:g} s pass"
+            gone = [key for slot, store in enumerate(stores) for key in store.expiries(before[slot])]
+            writes = frozenset(key for key in gone if key not in expiries)
+            return Event(number, choice, time, "clock", text, "", True, frozenset(), writes, expiries, inside)
+        if choice.kind == "crash":
+            return Event(number, choice, time, "crash", "is killed", "", True, expiries=expiries, inside=inside)
+        machine = engine.machines[move.code]
+        moment = machine.moments[engine.number_of(before, move.code)]
+        operation = moment.step.operation
+        slot = engine.world.slots[operation.store]
+        outcome = stores[slot].apply(before[slot], operation.request, before[0])
+        shown = stores[slot].describe(operation.request)
+        after: Moment = machine.after(moment, outcome.reply)
+        return Event(
+            number,
+            choice,
+            time,
+            shown.kind,
+            shown.text,
+            stores[slot].show_reply(operation.request, outcome.reply),
+            bool(shown.costs),
+            outcome.reads,
+            outcome.writes,
+            expiries,
+            inside,
+            moment.step.line,
+            after.arrived if isinstance(after.arrived, Ending) else None,
+            (moment.printed if moment.parent is None else "") + after.printed,
+        )
+
+    def _inside(self, state: State) -> dict[str, tuple[str, ...]]:
+        found = {}
+        for code, machine in enumerate(self._engine.machines):
+            number = self._engine.number_of(state, code)
+            if number >= 0 and machine.sections[number]:
+                found[machine.name] = machine.sections[number]
+        return found
+
+
+def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0) -> Trace:
+    """Execute one schedule: the same trace, every time, anywhere.
+
+    Parameters
+    ----------
+    scenario: builds the world.
+    schedule: the choices, as text or as a `Schedule`. It may stop before the end; the trace then says so.
+    seed: what everything random depends on; the one that the schedule was found with.
+
+    Raises `ScheduleError` when it names an unknown worker or a choice that is not enabled at that point.
+    """
+    wanted = Schedule.parse(schedule)
+    return _execute(scenario, seed, faults=len(wanted), choose=lambda walk: _follow(walk, wanted))
+
+
+def run(scenario: Scenario, *, seed: int = 0) -> Trace:
+    """Execute one schedule drawn at random: no faults, and time passes only when no worker can step.
+
+    Parameters
+    ----------
+    scenario: builds the world.
+    seed: another seed draws another schedule, and other random values in the workers.
+    """
+    chance = random.Random(f"{seed}:schedule")
+
+    def choose(walk: Walk) -> Iterable[Move]:
+        while walk.moves and len(walk.events) < MOST_STEPS:
+            yield chance.choice(walk.moves)
+
+    return _execute(scenario, seed, faults=0, choose=choose)
+
+
+def _execute(scenario: Scenario, seed: int, faults: int, choose: Callable[[Walk], Iterable[Move]]) -> Trace:
+    with intercepted():
+        engine = Engine(scenario, crashes=faults, pauses=None if faults else 0, seed=seed)
+        try:
+            walk = Walk(engine)
+            for move in choose(walk):
+                walk.take(move)
+            engine.check_globals()
+            return walk.trace()
+        finally:
+            engine.close(collect=False)
+
+
+def _follow(walk: Walk, schedule: Schedule) -> Iterable[Move]:
+    engine = walk._engine
+    for place, choice in enumerate(schedule, 1):
+        if choice.worker is not None and choice.worker not in engine.names:
+            known = ", ".join(engine.names)
+            raise ScheduleError(f"choice {place}, `{choice}`: there is no worker {choice.worker}; there are {known}")
+        for move in walk.moves:
+            if engine.choice(move.code) == choice:
+                yield move
+                break
+        else:
+            raise ScheduleError(_why_not(walk, place, schedule))
+
+
+def _why_not(walk: Walk, place: int, schedule: Schedule) -> str:
+    engine, choice = walk._engine, schedule[place - 1]
+    enabled = [f"`{engine.choice(move.code)}`" for move in walk.moves]
+    if not enabled:
+        extra = len(schedule) - place + 1
+        return f"the execution is over after {place - 1} choices; the schedule has {extra} too many, from `{choice}` on"
+    why = "is not enabled"
+    if choice.worker is not None:
+        code = engine.names.index(choice.worker)
+        number = engine.number_of(walk.state, code)
+        if number < 0:
+            why = {FINISHED: "has returned", DEAD: "was killed"}.get(number, "raised an exception and is gone")
+        elif engine.machines[code].spared and choice.is_fault:
+            why = "is spared, so no fault hits it"
+        elif left := engine.machines[code].left[number]:
+            why = f"sleeps for another {left / 1e6:g} s"
+        why = f"{choice.worker} {why}"
+    else:
+        why = "there is no deadline to go to, or a spared worker must step first"
+    return f"choice {place}, `{choice}`, is not possible: {why}. Possible: {', '.join(enabled)}"

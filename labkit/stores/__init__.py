@@ -1,0 +1,1 @@
+"""What workers share: stores, each turned into single steps over numbered states."""

@@ -1,0 +1,54 @@
+"""The clock as a store: to read it and to sleep are steps like any other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from labkit.stores.base import Description, Outcome
+
+
+class ClockWasRead(Exception):
+    """A search without absolute time met a step that reads the clock as a value, and must start again with it."""
+
+
+class Clock:
+    """The lab's clock; a state is the time in microseconds since it started.
+
+    Parameters
+    ----------
+    absolute: whether the time belongs to the state. A search leaves it out until a step reads it, because
+        states that differ in nothing but the time then are one.
+    """
+
+    start = 0
+
+    def __init__(self, absolute: bool) -> None:
+        self.absolute = absolute
+
+    def apply(self, state: int, request: tuple[Any, ...], now: int) -> Outcome:
+        if request[0] == "sleep":
+            return Outcome(None, state)  # whoever sleeps is not enabled: the engine sees to that
+        if not self.absolute:
+            raise ClockWasRead
+        return Outcome(state, state)
+
+    def age(self, state: int, elapsed: int) -> int:
+        return state + elapsed if self.absolute else 0
+
+    def deadline(self, state: int) -> int | None:
+        return None
+
+    def describe(self, request: tuple[Any, ...]) -> Description:
+        if request[0] == "sleep":
+            return Description("sleep", f"sleep {request[1] / 1e6:g} s", costs=0)
+        return Description("read", "read the clock", costs=0)
+
+    def show_reply(self, request: tuple[Any, ...], reply: Any) -> str:
+        return "" if reply is None else f"{reply / 1e6:g} s"
+
+    def expiries(self, state: int) -> Mapping[str, int]:
+        return {}
+
+    def contents(self, state: int) -> Any:
+        return state

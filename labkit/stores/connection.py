@@ -1,0 +1,172 @@
+"""The redis-py connection of the lab: each request that reaches it becomes a step.
+
+redis-py's public `connection_class` is the hook, not `execute_command`: pipelines, scripts and locks all
+end up here, in the pieces that a server would execute one at a time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import redis
+from redis.backoff import ExponentialWithJitterBackoff
+from redis.connection import AbstractConnection
+from redis.driver_info import DriverInfo
+from redis.exceptions import NoScriptError
+from redis.maint_notifications import MaintNotificationsConfig
+from redis.retry import Retry
+
+from labkit.errors import Unsupported
+from labkit.stores.embedded_redis import Request, knows_script, learn_script
+
+Command = tuple[bytes, ...]
+Perform = Callable[[Request], tuple[Any, ...]]
+
+_BLOCKING = {"BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "WAIT", "WAITAOF"}
+_SUBSCRIBING = {"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "MONITOR"}
+_PER_CONNECTION = {"SELECT", "CLIENT", "AUTH", "HELLO", "RESET", "WATCH", "UNWATCH", "DISCARD", "MULTI", "EXEC"}
+_ADMINISTRATION = {"CONFIG", "SHUTDOWN", "DEBUG", "REPLICAOF", "ACL", "CLUSTER", "FUNCTION", "FCALL", "SWAPDB"}
+_REFUSED = {
+    **dict.fromkeys(_BLOCKING, "poll with the non-blocking form and `time.sleep`; the lab's clock makes that free"),
+    **dict.fromkeys(_SUBSCRIBING, "use a list, or an outside service such as `lab.events`"),
+    **dict.fromkeys(_PER_CONNECTION, "use a pipeline for MULTI and EXEC, a Lua script for check-and-set"),
+    **dict.fromkeys(_ADMINISTRATION, "the embedded Redis has nothing to administer"),
+}
+_DRIVER = DriverInfo(name=None, lib_version=None)
+_QUIET = MaintNotificationsConfig(enabled=False)
+
+
+class LabConnection(AbstractConnection):
+    """A connection without a socket.
+
+    Parameters
+    ----------
+    perform: takes one request and gives its replies; a step when a worker's code calls it.
+    """
+
+    def __init__(self, *, perform: Perform, **kwargs: Any) -> None:
+        super().__init__(driver_info=_DRIVER, **kwargs)
+        self._perform = perform
+        self._replies: deque[Any] = deque()
+
+    def connect(self) -> None:
+        """A handshake is no step."""
+
+    def disconnect(self, *args: Any, **kwargs: Any) -> None:
+        self._replies.clear()
+
+    def can_read(self, timeout: float | None = 0) -> bool:
+        return bool(self._replies)
+
+    def pack_commands(self, commands: Iterable[Iterable[Any]]) -> list[Command]:
+        return [self._encode(tuple(words)) for words in commands]
+
+    def send_command(self, *args: Any, **kwargs: Any) -> None:
+        self.send_packed_command([self._encode(args)])
+
+    def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        group: list[Command] = []
+        for words in command:
+            group.append(words)
+            # MULTI to EXEC in one packet is one step; any other pipeline is a step per command.
+            if group[0][0] == b"MULTI" and words[0] != b"EXEC" and len(command) > 1:
+                continue
+            self._replies.extend(self._answer(tuple(group)))
+            group = []
+
+    def read_response(self, disable_decoding: bool = False, **kwargs: Any) -> Any:
+        reply = self._replies.popleft()
+        if isinstance(reply, Exception):
+            raise reply
+        return reply if disable_decoding else self._decode(reply)
+
+    def _connect(self) -> Any:
+        raise NotImplementedError("a lab connection has no socket")
+
+    def _host_error(self) -> str:
+        return "the lab's embedded Redis"
+
+    def repr_pieces(self) -> list[tuple[str, Any]]:
+        return [("embedded", True)]
+
+    def _encode(self, words: tuple[Any, ...]) -> Command:
+        first = words[0].split(" ") if isinstance(words[0], str) else [words[0]]
+        encoded = [self.encoder.encode(word) for word in (*first, *words[1:])]
+        return (bytes(encoded[0]).upper(), *map(bytes, encoded[1:]))
+
+    def _answer(self, commands: tuple[Command, ...]) -> tuple[Any, ...]:
+        """The replies to one group of commands; all but a script's text go through a step."""
+        for command in commands:
+            _refuse(command, alone=len(commands) == 1)
+        name, *words = commands[0]
+        if name == b"SCRIPT":
+            return (_about_scripts(words),)
+        if name == b"EVALSHA" and not knows_script(words[0]):
+            return (NoScriptError("No matching script. Please use EVAL."),)
+        return self._perform(Request(int(self.protocol), commands))
+
+    def _decode(self, reply: Any) -> Any:
+        if isinstance(reply, list):
+            return [self._decode(part) for part in reply]
+        if isinstance(reply, dict):
+            return {self._decode(key): self._decode(value) for key, value in reply.items()}
+        return self.encoder.decode(reply) if isinstance(reply, bytes) else reply
+
+
+class LabPool(redis.ConnectionPool):
+    """A pool that can be put back to how it was new, so that building a scenario again is cheap."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(connection_class=LabConnection, maint_notifications_config=_QUIET, **kwargs)
+        self._made: list[Any] = []
+        self._free: list[Any] = []
+
+    def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> Any:
+        if self._free:
+            return self._free.pop()
+        connection = self.make_connection()
+        self._made.append(connection)
+        return connection
+
+    def release(self, connection: Any) -> None:
+        self._free.append(connection)
+
+    def rewind(self) -> None:
+        """Take every connection back, with nothing left to read."""
+        for connection in self._made:
+            connection.disconnect()
+        self._free = self._made[::-1]
+
+
+def lab_client(perform: Perform, retries: int, **kwargs: Any) -> redis.Redis:
+    """A redis-py client whose requests go to `perform`.
+
+    Parameters
+    ----------
+    perform: takes one request and gives its replies.
+    retries: how often the client sends a request again after a lost connection.
+    kwargs: `decode_responses`, `protocol` and the like, as for `redis.Redis`.
+    """
+    if kwargs.get("db"):
+        raise Unsupported("the lab models one Redis database, number 0; tell jobs apart by key prefixes")
+    retry = Retry(ExponentialWithJitterBackoff(base=1, cap=10), retries)
+    return redis.Redis(connection_pool=LabPool(perform=perform, retry=retry, **kwargs))
+
+
+def _refuse(command: Command, alone: bool) -> None:
+    name = command[0].decode(errors="replace")
+    blocks = name in ("XREAD", "XREADGROUP") and b"BLOCK" in [word.upper() for word in command]
+    instead = "read without BLOCK" if blocks else _REFUSED.get(name)
+    if instead is not None and (alone or name not in ("MULTI", "EXEC")):
+        raise Unsupported(f"the lab does not model {name} yet: {instead}")
+
+
+def _about_scripts(words: list[bytes]) -> Any:
+    what = words[0].upper() if words else b""
+    if what == b"LOAD":
+        return learn_script(words[1])
+    if what == b"EXISTS":
+        return [int(knows_script(sha)) for sha in words[1:]]
+    raise Unsupported(f"the lab does not model SCRIPT {what.decode(errors='replace')}: scripts are always loaded")

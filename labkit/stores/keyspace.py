@@ -1,0 +1,162 @@
+"""The one place that touches fakeredis's internals: its clock, its expiry, its contents.
+
+Tested by `tests/test_keyspace.py` against the pinned fakeredis, so that an upgrade that moves any of
+this fails there and not in a learner's verdict.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import redis
+from fakeredis._core._database import Database, Item
+from fakeredis._core._server import FakeServer
+from fakeredis._socket import FakeSocket
+from fakeredis.model import ExpiringMembersSet, Hash, ZSet
+
+from labkit.errors import Unsupported
+from labkit.interception import EPOCH, MICROSECONDS
+
+# One key as plain data: its name, its type, its value in sorted order, and the microseconds it has left.
+Entry = tuple[bytes, str, Any, int | None]
+REDIS_VERSION = (8, 4)
+
+
+class RecordingDatabase(Database):
+    """A fakeredis database that notes which keys are read and written, and where a key is gone at its deadline.
+
+    fakeredis keeps a key until its deadline has passed; Redis answers "gone" at the deadline itself. Going
+    past it by a millisecond instead would make states that no real server has.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.reads: set[bytes] = set()
+        self.writes: set[bytes] = set()
+
+    def expired(self, item: Any) -> bool:
+        return item.expireat is not None and _since_epoch(item.expireat) <= _since_epoch(self.time)
+
+    def _remove_expired(self) -> None:
+        for key in [key for key, item in self._dict.items() if self.expired(item)]:
+            del self._dict[key]
+
+    def __getitem__(self, key: bytes) -> Any:
+        self.reads.add(key)
+        return super().__getitem__(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self.reads.update(self._dict)
+        return super().__iter__()
+
+    def notify_watch(self, key: bytes) -> None:
+        self.writes.add(key)
+        super().notify_watch(key)
+
+
+class Keyspace:
+    """An embedded Redis whose whole content can be taken out, put back and told the time."""
+
+    def __init__(self) -> None:
+        self._server = FakeServer(version=REDIS_VERSION)
+        self._server.dbs.clear()
+        self._server.dbs.default_factory = lambda: RecordingDatabase(self._server.lock)
+        self._database: RecordingDatabase = self._server.dbs[0]
+        self._sockets: dict[int, FakeSocket] = {}
+        self._replies: list[Any] = []
+
+    def learn_script(self, sha: bytes, text: bytes) -> None:
+        """Put a script into the server's cache, as if it had been loaded long ago."""
+        self._server.script_cache[sha] = text
+
+    def execute(self, protocol: int, commands: tuple[tuple[bytes, ...], ...]) -> tuple[Any, ...]:
+        """Execute commands at the time that `serving` has; the replies may be error objects."""
+        socket = self._sockets.get(protocol)
+        if socket is None:
+            socket = FakeSocket(self._server, 0, client_class=redis.Redis, client_info={"resp": protocol})
+            socket.put_response = self._replies.append
+            self._sockets[protocol] = socket
+        self._replies.clear()
+        self._database.reads.clear()
+        self._database.writes.clear()
+        for command in commands:
+            socket._process_command(list(command))
+        return tuple(self._replies)
+
+    def footprint(self) -> tuple[frozenset[str], frozenset[str]]:
+        """The keys that the last execution read and wrote."""
+        reads, writes = self._database.reads, self._database.writes
+        return frozenset(map(_text, reads)), frozenset(map(_text, writes))
+
+    def load(self, entries: tuple[Entry, ...], now: int) -> None:
+        """Replace the whole content."""
+        database = self._database
+        contents = database._dict
+        contents.clear()
+        database._expiry_heap.clear()
+        for key, kind, value, left in entries:
+            item = Item(_THAW[kind](value))
+            if left is not None:
+                item.expireat = EPOCH + (now + left) / MICROSECONDS
+                heapq.heappush(database._expiry_heap, (item.expireat, key))
+            contents[key] = item
+
+    def dump(self, now: int) -> tuple[Entry, ...]:
+        """The whole content, in an order and a form that depend on nothing but the content."""
+        entries: list[Entry] = []
+        for key, item in self._database._dict.items():
+            left = None if item.expireat is None else _since_epoch(item.expireat) - now
+            if left is None or left > 0:
+                entries.append((key, *_freeze(key, item.value), left))
+        entries.sort(key=lambda entry: entry[0])
+        return tuple(entries)
+
+
+def _since_epoch(seconds: float) -> int:
+    return round((seconds - EPOCH) * MICROSECONDS)
+
+
+def _text(key: bytes) -> str:
+    return key.decode(errors="backslashreplace")
+
+
+def _freeze(key: bytes, value: Any) -> tuple[str, Any]:
+    if isinstance(value, bytes):
+        return "string", value
+    if isinstance(value, list):
+        return "list", tuple(value)
+    if isinstance(value, Hash) and not value._expirations:
+        return "hash", tuple(sorted(value._values.items()))
+    if isinstance(value, ExpiringMembersSet) and not any(value._values.values()):
+        return "set", tuple(sorted(value._values))
+    if isinstance(value, ZSet):
+        return "zset", tuple(value._byscore)
+    what = type(value).__name__
+    raise Unsupported(
+        f"key {_text(key)!r} holds a {what}, which the lab does not model yet. It models strings, lists, hashes and "
+        "sets without expiring members, and sorted sets."
+    )
+
+
+def _thaw_hash(value: tuple[tuple[bytes, bytes], ...]) -> Hash:
+    made = Hash()
+    made._values.update(value)
+    return made
+
+
+def _thaw_zset(value: tuple[tuple[float, bytes], ...]) -> ZSet:
+    made = ZSet()
+    for score, member in value:
+        made.add(member, score)
+    return made
+
+
+_THAW: dict[str, Callable[[Any], Any]] = {
+    "string": bytes,
+    "list": list,
+    "hash": _thaw_hash,
+    "set": lambda members: ExpiringMembersSet(dict.fromkeys(members)),
+    "zset": _thaw_zset,
+}

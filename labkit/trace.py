@@ -1,0 +1,176 @@
+"""What one execution left behind: its events, from which every picture and every table is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from labkit.process import Ending
+from labkit.schedule import Choice, Schedule
+from labkit.source import Line
+
+if TYPE_CHECKING:
+    from labkit.plots.figure import Picture
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One choice of an execution and what it did.
+
+    Parameters
+    ----------
+    number: its place in the schedule, from 1.
+    choice: what the scheduler chose.
+    time: the lab's clock after it, in microseconds since the start.
+    kind: `command`, `call`, `sleep`, `read`, `clock` or `crash`.
+    text: the command or call as one would write it.
+    reply: what came back, as text; empty when there is no reply.
+    counts: whether it counts for the length of the trace.
+    reads, writes: the keys that it looked at and changed.
+    expiries: after it, each key that will vanish and the microseconds it has left.
+    inside: after it, the critical sections that each worker is in.
+    line: the line of the worker's code that took the step.
+    ending: how the worker ended, when this was its last step.
+    printed: what the worker printed right after this step.
+    """
+
+    number: int
+    choice: Choice
+    time: int
+    kind: str
+    text: str
+    reply: str
+    counts: bool
+    reads: frozenset[str] = frozenset()
+    writes: frozenset[str] = frozenset()
+    expiries: Mapping[str, int] = field(default_factory=dict)
+    inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    line: Line | None = None
+    ending: Ending | None = None
+    printed: str = ""
+
+    @property
+    def worker(self) -> str | None:
+        """The worker that stepped or crashed; None for the clock."""
+        return self.choice.worker
+
+    @property
+    def seconds(self) -> str:
+        """The time as text, in seconds without needless zeros."""
+        return f"{self.time / 1e6:g} s"
+
+    @property
+    def summary(self) -> str:
+        """What happened, in a few words: `SET k v -> True`."""
+        return f"{self.text} -> {self.reply}" if self.reply else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A property that did not hold, and where.
+
+    Parameters
+    ----------
+    property: its name.
+    number: the number of the event after which it did not hold; 0 when the set-up already broke it.
+    at_end: whether it was judged at the end.
+    """
+
+    property: str
+    number: int
+    at_end: bool
+
+    def __str__(self) -> str:
+        when = "at the end" if self.at_end else f"after step {self.number}" if self.number else "in the set-up"
+        return f"{self.property!r} does not hold {when}"
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One execution.
+
+    Parameters
+    ----------
+    workers: the workers' names, in the scenario's order.
+    events: what happened, in order.
+    violations: the properties that did not hold, each with the first event that broke it.
+    over: whether the execution reached an end, so that `at_end` properties were judged.
+    waiting: the workers that had not ended when the schedule did.
+    """
+
+    workers: tuple[str, ...]
+    events: tuple[Event, ...]
+    violations: tuple[Violation, ...]
+    over: bool
+    waiting: tuple[str, ...] = ()
+
+    @property
+    def violation(self) -> Violation | None:
+        """The first property that did not hold, or None."""
+        return next(iter(self.violations), None)
+
+    @property
+    def schedule(self) -> Schedule:
+        """The choices that made this execution."""
+        return Schedule(event.choice for event in self.events)
+
+    @property
+    def length(self) -> int:
+        """How many commands, service calls, clock and fault choices there were; sleeps and clock reads do not count."""
+        return sum(event.counts for event in self.events)
+
+    @property
+    def headline(self) -> str:
+        """What this execution shows, in one sentence."""
+        if self.violations:
+            return "; ".join(map(str, self.violations)) + "."
+        if self.over:
+            return "Every property holds in this execution."
+        waiting = " and ".join(self.waiting)
+        return f"Every property holds so far; the schedule ends before {waiting} did, so no end was judged."
+
+    def table(self, source: bool = False) -> str:
+        """The execution as text: one row per event.
+
+        Parameters
+        ----------
+        source: whether to show the line of code beside each step.
+        """
+        rows = [("step", "time", "who", "what", "reply") + (("line",) if source else ())]
+        for event in self.events:
+            who = event.worker or ""
+            note = _note(event, self.violations)
+            row = (str(event.number), event.seconds, who, event.text, event.reply + note)
+            rows.append(row + ((str(event.line) if event.line else "",) if source else ()))
+        widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([*lines, "", self.headline])
+
+    def log(self) -> str:
+        """What the workers printed, each line with its time and worker."""
+        return "\n".join(
+            f"{event.seconds:>8} {event.worker}: {line}" for event in self.events for line in event.printed.splitlines()
+        )
+
+    def lanes(self, source: bool = False) -> Picture:
+        """The execution as a picture: a lane for each worker and one for the store; see `labkit.plots.lanes`.
+
+        Parameters
+        ----------
+        source: whether to show the line of code beside each step.
+        """
+        from labkit.plots.lanes import lanes
+
+        return lanes(self, source=source)
+
+    def __repr__(self) -> str:
+        return self.table()
+
+
+def _note(event: Event, violations: tuple[Violation, ...]) -> str:
+    notes = []
+    if event.ending is not None and event.ending.error is not None:
+        notes.append(f"{event.worker} {event.ending}")
+    notes += [f"<-- breaks {broken.property!r}" for broken in violations if broken.number == event.number]
+    return ("  " if event.reply and notes else "") + "  ".join(notes)

@@ -1,0 +1,129 @@
+"""What a search says, and no more than it knows."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from labkit.process import Ending
+from labkit.trace import Trace
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a search covered.
+
+    Parameters
+    ----------
+    workers: how many workers the scenario has.
+    crashes: how many of them may be killed in one execution.
+    pauses: how often time may pass while a worker could step; None for as often as you like.
+    seed: what everything random in the workers depends on.
+    """
+
+    workers: int
+    crashes: int
+    pauses: int | None
+    seed: int = 0
+
+    def __str__(self) -> str:
+        pauses = "any number of pauses" if self.pauses is None else _at_most(self.pauses, "pause")
+        return f"{_number(self.workers, 'worker')}, {_at_most(self.crashes, 'crash')}, {pauses}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer of `explore`.
+
+    Parameters
+    ----------
+    outcome: `violated`, `holds` (within the bounds) or `undetermined`.
+    properties: the names of all properties, in the scenario's order.
+    violations: for each violated property, a shortest execution that shows it.
+    states, transitions: how many distinct states were seen, and how many choices were followed.
+    ends: how many of the states are ends of an execution.
+    seconds: the real time that the search took.
+    bounds: what was searched.
+    stopped: why the search was cut short; None when it was not.
+    unvisited: how many states were seen but not followed up.
+    raised: workers that ended with an exception in some execution, and how.
+    scenario: the scenario's name.
+    """
+
+    outcome: str
+    properties: tuple[str, ...]
+    violations: Mapping[str, Trace]
+    states: int
+    transitions: int
+    ends: int
+    seconds: float
+    bounds: Bounds
+    stopped: str | None = None
+    unvisited: int = 0
+    raised: Mapping[str, Ending] = field(default_factory=dict)
+    scenario: str = "scenario"
+
+    @property
+    def counterexample(self) -> Trace | None:
+        """The execution that violates the first violated property, or None."""
+        return next(iter(self.violations.values()), None)
+
+    @property
+    def headline(self) -> str:
+        """The outcome and its bounds, in one sentence."""
+        if self.outcome == "holds":
+            return f"{self.bounds}: holds in all {self.states:,} states."
+        if self.outcome == "violated":
+            names = " and ".join(repr(name) for name in self.violations)
+            return f"{self.bounds}: violated: {names}."
+        return f"{self.bounds}: undetermined: {self._why()}"
+
+    def _why(self) -> str:
+        if self.stopped is not None:
+            return f"the search was cut short ({self.stopped}); {self.unvisited:,} states seen were not followed up."
+        return "no execution reached an end, so nothing was judged there. Does every worker wait for something?"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know besides the headline."""
+        notes = [f"{name} {ending} in some executions." for name, ending in self.raised.items()]
+        if not self.properties:
+            notes.append("The scenario states no property, so there was nothing to violate.")
+        if self.violations and self.stopped is not None:
+            notes.append(f"The search was cut short ({self.stopped}).")
+        left = [name for name in self.properties if name not in self.violations]
+        if self.violations and left and self.stopped is None and self.unvisited == 0:
+            notes.append("Held in all states: " + ", ".join(map(repr, left)) + ".")
+        return tuple(notes)
+
+    def replay_line(self, trace: Trace) -> str:
+        """A line of Python that executes a counterexample again."""
+        seed = f", seed={self.bounds.seed}" if self.bounds.seed else ""
+        return f'replay({self.scenario}, "{trace.schedule}"{seed})'
+
+    def __repr__(self) -> str:
+        parts = [self.headline, *self.notes]
+        for name, trace in self.violations.items():
+            parts += ["", f"{name}: broken by a schedule of length {trace.length}", "  " + self.replay_line(trace)]
+            parts += ["", trace.table()]
+        return "\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        mark = {"violated": "✗", "holds": "✓", "undetermined": "?"}[self.outcome]
+        rows = [f"<p><strong>{mark} {html.escape(self.headline)}</strong></p>"]
+        rows += [f"<p>{html.escape(note)}</p>" for note in self.notes]
+        for name, trace in self.violations.items():
+            rows.append(f"<p>{html.escape(name)}: broken by a schedule of length {trace.length}</p>")
+            rows.append(f"<pre>{html.escape(self.replay_line(trace))}</pre>")
+            rows.append(trace.lanes()._repr_html_())
+        return "\n".join(rows)
+
+
+def _number(count: int, noun: str) -> str:
+    plural = noun + ("es" if noun.endswith("sh") else "s")
+    return f"{count} {noun if count == 1 else plural}"
+
+
+def _at_most(count: int, noun: str) -> str:
+    return f"at most {_number(count, noun)}" if count else f"no {noun}"

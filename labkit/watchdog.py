@@ -1,0 +1,82 @@
+"""Notices a worker that uses real time without taking a step, and names its line."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from labkit.errors import WorkerStuck
+from labkit.source import learners_line
+
+# Bound before anything replaces them: the watchdog lives in real time.
+_real_monotonic = time.monotonic
+
+
+class Watchdog:
+    """A background thread that interrupts a worker which takes no step for `patience` seconds of real time.
+
+    Parameters
+    ----------
+    patience: seconds of real time that a worker may use between two steps.
+    """
+
+    def __init__(self, patience: float = 5.0) -> None:
+        self.patience = patience
+        self._watched: tuple[str, int, float] | None = None  # worker, thread, when it started
+        self._found: str | None = None
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+
+    @contextmanager
+    def watching(self, worker: str) -> Iterator[None]:
+        """Watch this thread while a worker's code runs in it."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._patrol, name="labkit-watchdog", daemon=True)
+            self._thread.start()
+        self._found = None
+        self._watched = (worker, threading.get_ident(), _real_monotonic())
+        try:
+            yield
+        finally:
+            self._watched = None
+
+    def explain_interrupt(self) -> None:
+        """Turn an interrupt that the watchdog caused into `WorkerStuck`; leave the user's own alone."""
+        if self._found is not None:
+            found, self._found = self._found, None
+            raise WorkerStuck(found) from None
+
+    def _patrol(self) -> None:
+        while True:
+            self._wake.wait(min(0.25, self.patience / 4))
+            watched = self._watched
+            if watched is None or self._found is not None:
+                continue
+            worker, thread, started = watched
+            if _real_monotonic() - started < self.patience:
+                continue
+            line = learners_line(sys._current_frames().get(thread))
+            if self._watched is not watched:
+                continue
+            self._found = (
+                f"worker {worker} used {self.patience:g} seconds of real time without taking a step"
+                + (f", at {line}" if line else "")
+                + ". A step is a Redis request, a service call, a sleep or a clock read. Give endless loops a "
+                "`time.sleep`, and wait with `time.sleep` or Redis: the lab's clock makes them free."
+            )
+            _interrupt(thread)
+
+
+def _interrupt(thread: int) -> None:
+    if thread == threading.main_thread().ident:
+        signal.pthread_kill(thread, signal.SIGINT)  # also ends a blocking system call
+    else:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))
+
+
+watchdog = Watchdog()

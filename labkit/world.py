@@ -1,0 +1,107 @@
+"""The stores of one lab and the state that observers look at."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from labkit.errors import Nondeterminism, PropertyError, ScenarioError
+from labkit.interception import serving
+from labkit.process import Operation
+from labkit.stores.base import Store, fresh
+from labkit.stores.clock import Clock, ClockWasRead
+from labkit.stores.embedded_redis import EmbeddedRedis
+from labkit.stores.services import Call, ServiceLog
+
+
+class World:
+    """Stores by slot, and how a request that no worker makes is answered.
+
+    While the first scenario is built its requests take effect and are recorded; when it is built again for
+    another run of a worker, they are answered from the record; afterwards they are an observer's, and may only read.
+
+    Parameters
+    ----------
+    seed: what everything random depends on.
+    absolute: whether the lab's clock belongs to the state; see `Clock`.
+    """
+
+    def __init__(self, seed: int, absolute: bool) -> None:
+        self.seed, self.absolute = seed, absolute
+        self.stores: list[Store] = [Clock(absolute), EmbeddedRedis(seed, absolute)]
+        self.slots = {"clock": 0, "redis": 1}
+        self.view: list[int] = [store.start for store in self.stores]
+        self.insides: dict[str, int] = {}
+        self._record: list[tuple[Operation, Any]] | None = []
+        self._feed: deque[tuple[Operation, Any]] | None = None
+        self._recorded: list[tuple[Operation, Any]] = []
+        self._thread = threading.get_ident()
+
+    @contextmanager
+    def building(self) -> Iterator[None]:
+        """Answer the requests of a scenario that is being built, with the same chance each time."""
+        if self._record is None:
+            self._feed = deque(self._recorded)
+        with serving.at(0, random.Random(f"{self.seed}:set-up")):
+            try:
+                yield
+            finally:
+                self._recorded = self._record if self._record is not None else self._recorded
+                self._record = self._feed = None
+
+    @contextmanager
+    def looking_at(self, state: tuple[int, ...], insides: dict[str, int]) -> Iterator[None]:
+        """Let observers see a state: its stores, and who is inside which section."""
+        self.view = list(state[: len(self.stores)])
+        self.insides = insides
+        serving.clock_was_read = False
+        with serving.at(self.view[0], random.Random(0)):
+            yield
+        if serving.clock_was_read and not self.absolute:
+            raise ClockWasRead
+
+    def outside_request(self, operation: Operation) -> Any:
+        if threading.get_ident() != self._thread:
+            raise ScenarioError("a thread that the lab does not know uses one of its stores; workers start no threads")
+        if self._feed is not None:
+            return self._from_record(operation)
+        slot = self.slots[operation.store]
+        outcome = self.stores[slot].apply(self.view[slot], operation.request, self.view[0])
+        if self._record is not None:
+            self._record.append((operation, outcome.reply))
+            self.view[slot] = outcome.state
+        elif outcome.state != self.view[slot]:
+            text = self.stores[slot].describe(operation.request).text
+            raise PropertyError(f"a property or observer changes the store with {text!r}; it may only read")
+        return fresh(outcome.reply)
+
+    def _from_record(self, operation: Operation) -> Any:
+        assert self._feed is not None
+        expected, reply = self._feed.popleft() if self._feed else (None, None)
+        if operation != expected:
+            text = self.stores[self.slots[operation.store]].describe(operation.request).text
+            raise Nondeterminism(
+                f"the scenario's set-up does something else when it is built again: {text!r}. It is called afresh for "
+                "every execution, so it must not depend on global variables that change"
+            )
+        return fresh(reply)
+
+    def add_service(self, name: str, deduplicates: bool) -> None:
+        if name in self.slots:
+            return
+        log = ServiceLog(name, deduplicates)
+        self.slots[name] = len(self.stores)
+        self.stores.append(log)
+        self.view.append(log.start)
+
+    def effects(self, service: str) -> tuple[Call, ...]:
+        slot = self.slots[service]
+        calls: tuple[Call, ...] = self.stores[slot].contents(self.view[slot])
+        return calls
+
+    def inside(self, section: str) -> int:
+        return self.insides.get(section, 0)
