@@ -19,6 +19,7 @@ import types
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from operator import attrgetter
 from typing import Any
 
 from labkit.errors import ScenarioError
@@ -119,7 +120,7 @@ class _AnyDatetime(type):
         return issubclass(subclass, _real_datetime)
 
 
-class _Datetime(_real_datetime, metaclass=_AnyDatetime):
+class _Datetime(_real_datetime, metaclass=_AnyDatetime):  # type: ignore[misc, valid-type]
     """`datetime.datetime` whose idea of now is `time.time()`'s; what it makes are real datetimes."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -135,11 +136,13 @@ class _Datetime(_real_datetime, metaclass=_AnyDatetime):
 
     @classmethod
     def utcnow(cls) -> Any:
-        return _real_datetime.fromtimestamp(time.time(), datetime.timezone.utc).replace(tzinfo=None)
+        return _real_datetime.fromtimestamp(time.time(), datetime.UTC).replace(tzinfo=None)
 
 
-_DRAWS = ("random", "randint", "uniform", "choice", "choices", "shuffle", "sample", "randrange", "getrandbits")
-_DRAWS += ("randbytes", "expovariate", "gauss", "normalvariate", "triangular", "betavariate")
+_DRAWS = (
+    *("random", "randint", "uniform", "choice", "choices", "shuffle", "sample", "randrange", "getrandbits"),
+    *("randbytes", "expovariate", "gauss", "normalvariate", "triangular", "betavariate"),
+)
 
 
 def _replacements() -> list[tuple[types.ModuleType, str, Any]]:
@@ -158,7 +161,7 @@ def _replacements() -> list[tuple[types.ModuleType, str, Any]]:
         (os, "urandom", _random(os.urandom, lambda chance: chance.randbytes)),
     ]
     for name in _DRAWS:
-        found.append((random, name, _random(getattr(random, name), lambda chance, name=name: getattr(chance, name))))
+        found.append((random, name, _random(getattr(random, name), attrgetter(name))))
     for name in ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"):
         found.append((secrets, name, _random(getattr(secrets, name), _SECRETS[name])))
     return found

@@ -151,9 +151,7 @@ class Lab:
         self._ownership.claim(name, (function, *arguments))
         self.workers[name] = WorkerPlan(name, function, arguments, spared)
 
-    def always(
-        self, name: str, check: Callable[..., object], remember: Callable[[], Any] | None = None
-    ) -> None:
+    def always(self, name: str, check: Callable[..., object], remember: Callable[[], Any] | None = None) -> None:
         """State what must hold after every step.
 
         Parameters

@@ -11,7 +11,7 @@ import io
 import random
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -70,7 +70,7 @@ class Ending:
         return f"raised {self.error}" + (f" ({self.line})" if self.line else "")
 
 
-class Process(greenlet.greenlet):
+class Process(greenlet.greenlet):  # type: ignore[misc]
     """One run of a worker's code.
 
     Parameters
@@ -127,11 +127,8 @@ class Process(greenlet.greenlet):
             return
         self.condemned = True
         sink = io.StringIO()
-        with redirect_stdout(sink), redirect_stderr(sink):
-            try:
-                self.throw(greenlet.GreenletExit)
-            except BaseException:  # whatever its clean-up raises happens to nobody
-                pass
+        with redirect_stdout(sink), redirect_stderr(sink), suppress(BaseException):
+            self.throw(greenlet.GreenletExit)  # whatever its clean-up raises happens to nobody
         if not self.dead:
             self.keep_for_ever()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import overload
 
 from labkit.errors import ScheduleError
@@ -109,4 +110,4 @@ class Schedule(Sequence[Choice]):
     def switches(self) -> int:
         """How often another worker goes on than the one that stepped last (clock and faults are no switch)."""
         actors = [choice.worker for choice in self if choice.kind == "step"]
-        return sum(a != b for a, b in zip(actors, actors[1:], strict=False))
+        return sum(one != other for one, other in pairwise(actors))

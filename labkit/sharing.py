@@ -54,7 +54,7 @@ def changing_parts(value: object, seen: set[int] | None = None) -> Iterator[obje
         inner = [value.__self__]
     elif isinstance(value, functools.partial):
         inner = [value.func, *value.args, *value.keywords.values()]
-    elif dataclasses.is_dataclass(value) and value.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+    elif dataclasses.is_dataclass(value) and getattr(type(value), "__dataclass_params__").frozen:  # noqa: B009
         inner = [getattr(value, field.name) for field in dataclasses.fields(value)]
     else:
         yield value

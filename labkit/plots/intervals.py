@@ -35,7 +35,7 @@ class Interval:
 def intervals(trace: Trace) -> list[Interval]:
     """All stretches of a trace, in the order in which they begin."""
     found = [*_lives(trace), *_holds(trace), *_sections(trace)]
-    return sorted(found, key=lambda interval: (interval.first, interval.last, interval.kind, interval.name))
+    return sorted(found, key=lambda interval: (interval.first, interval.kind, interval.name, interval.last))
 
 
 def _lives(trace: Trace) -> Iterator[Interval]:
@@ -68,9 +68,9 @@ def _holds(trace: Trace) -> Iterator[Interval]:
                 ended = "killed" if event.kind == "crash" else "left"
                 yield Interval("hold", key, worker, start.number, event.number, ended)
                 del held[worker, key]
-        key = _lock_taken(event)
-        if key is not None and event.worker is not None and event.ending is None:
-            held[event.worker, key] = event
+        taken = _lock_taken(event)
+        if taken is not None and event.worker is not None and event.ending is None:
+            held[event.worker, taken] = event
     for (worker, key), start in held.items():
         yield Interval("hold", key, worker, start.number, len(trace.events), "open")
 

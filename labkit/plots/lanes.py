@@ -5,6 +5,8 @@ Downwards, because each row then holds one command in full width and no two labe
 
 from __future__ import annotations
 
+import textwrap
+
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -12,11 +14,25 @@ from matplotlib.patches import Rectangle
 
 from labkit.plots.figure import Picture
 from labkit.plots.intervals import Interval, intervals
-from labkit.plots.style import ALARM, CHARACTER, FAINT, FONT_SIZE, INK, MONOSPACE, PAPER, look, shorten
+from labkit.plots.style import (
+    ALARM,
+    ALARM_PAPER,
+    CHARACTER,
+    DARK_ALARM,
+    FAINT,
+    FONT_SIZE,
+    INK,
+    MONOSPACE,
+    PAPER,
+    QUIET,
+    look,
+    shorten,
+)
 from labkit.trace import Event, Trace
 
 # Inches.
-ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.0, 0.2, 0.075
+ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075
+LEGEND_ROW = 0.19
 MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
 
@@ -45,12 +61,24 @@ class _Page:
         self.lines = edge
         if source:
             edge += max((len(_line(event)) for event in trace.events), default=0) * CHARACTER + PADDING
-        notes = max((len(_broken_text(broken)) for broken in _all_broken(trace)), default=0) * CHARACTER
-        self.width = max(edge, GUTTER + notes + 2 * PADDING, 6.2)
-        self.height = self.bottom + 0.75
+        notes = [
+            self.label_at(event) + len(_broken_text(name)) * CHARACTER
+            for event in trace.events
+            for name in self.broken_by(event)
+        ]
+        self.width = max([edge, *(end + PADDING for end in notes), 6.2])
+        self.legend = self._legend_rows()
+        self.height = self.bottom + 0.2 + LEGEND_ROW * len(self.legend)
 
     def broken_by(self, event: Event) -> list[str]:
         return [broken.property for broken in self.trace.violations if broken.number == event.number]
+
+    def marker_at(self, worker: str) -> float:
+        return self.left[worker] + self.bar_room(worker)
+
+    def label_at(self, event: Event) -> float:
+        """Where an event's words start: beside its marker, or in the first lane when no worker acts."""
+        return self.marker_at(event.worker or self.trace.workers[0]) + 0.14
 
     def bar_room(self, worker: str) -> float:
         return BAR * 1.7 * self._most_at_once([bar for bar in self.bars if bar.worker == worker]) + 0.1
@@ -72,6 +100,18 @@ class _Page:
     def _redis_width(self) -> float:
         longest = max((len(life.name) for life in self.lives), default=0)
         return max(0.9, self._most_at_once(self.lives) * 0.3 + longest * CHARACTER + PADDING)
+
+    def _legend_rows(self) -> list[str]:
+        shapes = [f"{worker}: {_SHAPES[look(index).marker]}" for index, worker in enumerate(self.trace.workers)]
+        parts = ["workers " + ", ".join(shapes)]
+        if any(bar.kind == "hold" for bar in self.bars):
+            parts.append("hatched bar in a lane: believes it holds the lock")
+        if any(bar.kind == "section" for bar in self.bars):
+            parts.append("full bar: inside the section")
+        if self.lives:
+            parts.append("bar under Redis: the key lives")
+        room = int((self.width - 0.2) / CHARACTER)
+        return textwrap.wrap(" · ".join(parts), room)
 
     def _outside_width(self) -> float:
         effects = [len(_effect(event)) for event in self.trace.events if event.kind == "call"]
@@ -109,14 +149,10 @@ def _text(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
     axes.text(x, y, text, **style)  # type: ignore[arg-type]
 
 
-def _marker_at(page: _Page, worker: str) -> float:
-    return page.left[worker] + page.bar_room(worker)
-
-
 def _draw_lanes(axes: Axes, page: _Page) -> None:
-    _text(axes, 0.1, HEADER / 2, "step   time", color="#555555")
+    _text(axes, 0.1, HEADER / 2, "step   time", color=QUIET)
     for index, worker in enumerate(page.trace.workers):
-        x, style = _marker_at(page, worker), look(index)
+        x, style = page.marker_at(worker), look(index)
         axes.plot([x], [HEADER / 2], style.marker, color=style.color, markeredgecolor=INK, markersize=8)
         _text(axes, x + 0.14, HEADER / 2, f"worker {worker}", fontweight="bold")
         end = page.bottom
@@ -151,7 +187,7 @@ def _draw_life(axes: Axes, page: _Page, interval: Interval) -> None:
     top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
     box = Rectangle((x, top), 0.13, end - top, facecolor=PAPER, edgecolor=style.color, hatch=style.hatch, zorder=2)
     axes.add_patch(box)
-    _text(axes, x + 0.2, top, interval.name, fontsize=FONT_SIZE - 1, backgroundcolor=PAPER, zorder=3)
+    _text(axes, x + 0.2, top, interval.name, fontsize=FONT_SIZE - 1, bbox=_paper([]), zorder=3)
 
 
 def _draw_event(axes: Axes, page: _Page, event: Event, source: bool) -> None:
@@ -160,23 +196,24 @@ def _draw_event(axes: Axes, page: _Page, event: Event, source: bool) -> None:
     if broken:
         size = (page.width - 0.1, ROW * (1 + len(broken)))
         axes.add_patch(
-            Rectangle((0.05, y - ROW / 2), *size, facecolor="#FDEBDD", edgecolor=ALARM, linewidth=1.4, zorder=0)
+            Rectangle((0.05, y - ROW / 2), *size, facecolor=ALARM_PAPER, edgecolor=ALARM, linewidth=1.4, zorder=0)
         )
-    _text(axes, 0.1, y, f"{event.number:>4} {shorten(event.seconds, 8):>7}", color="#555555")
+    _text(axes, 0.1, y, f"{event.number:>4} {shorten(event.seconds, 8):>7}", color=QUIET)
     if event.worker is None:
         axes.plot([GUTTER, page.lines - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-        _text(axes, GUTTER + 0.1, y, _label(event), backgroundcolor="#FDEBDD" if broken else PAPER, zorder=3)
+        _text(axes, page.label_at(event), y, _label(event), bbox=_paper(broken), zorder=4)
     else:
         _draw_step(axes, page, event, y)
     if source and event.line is not None:
-        _text(axes, page.lines, y, _line(event), color="#555555")
+        _text(axes, page.lines, y, _line(event), color=QUIET)
     for place, name in enumerate(broken, 1):
-        _text(axes, GUTTER, y + ROW * place, _broken_text(name), color="#8A3500", fontweight="bold")
+        where = page.label_at(event), y + ROW * place
+        _text(axes, *where, _broken_text(name), color=DARK_ALARM, fontweight="bold", bbox=_paper(broken), zorder=4)
 
 
 def _draw_step(axes: Axes, page: _Page, event: Event, y: float) -> None:
     assert event.worker is not None
-    x, style = _marker_at(page, event.worker), look(page.trace.workers.index(event.worker))
+    x, style = page.marker_at(event.worker), look(page.trace.workers.index(event.worker))
     if event.kind in ("command", "call"):
         target = page.redis if event.kind == "command" else page.outside
         axes.plot([x, target], [y, y], color=FAINT, linewidth=0.9, zorder=0.5)
@@ -184,30 +221,15 @@ def _draw_step(axes: Axes, page: _Page, event: Event, y: float) -> None:
     marker, size = (style.marker, 7) if event.kind != "crash" else ("X", 10)
     face = style.color if event.kind in ("command", "call", "crash") else PAPER
     axes.plot([x], [y], marker, markerfacecolor=face, markeredgecolor=INK, markersize=size, zorder=5)
-    background = "#FDEBDD" if page.broken_by(event) else PAPER
-    _text(axes, x + 0.14, y, _label(event), bbox={"facecolor": background, "edgecolor": "none", "pad": 1}, zorder=4)
+    paper = _paper(page.broken_by(event))
+    _text(axes, page.label_at(event), y, _label(event), bbox=paper, zorder=4)
     if event.kind == "call":
-        bbox = {"facecolor": background, "edgecolor": "none", "pad": 1}
-        _text(axes, page.outside + 0.12, y, _effect(event), fontweight="bold", bbox=bbox, zorder=4)
+        _text(axes, page.outside + 0.12, y, _effect(event), fontweight="bold", bbox=paper, zorder=4)
 
 
 def _draw_legend(axes: Axes, page: _Page) -> None:
-    parts = [f"worker {worker}: {_SHAPES[look(index).marker]}" for index, worker in enumerate(page.trace.workers)]
-    if any(bar.kind == "hold" for bar in page.bars):
-        parts.append("hatched bar in a lane: believes it holds the lock")
-    if any(bar.kind == "section" for bar in page.bars):
-        parts.append("full bar: inside the section")
-    if page.lives:
-        parts.append("bar under Redis: the key lives")
-    room = max(int((page.width - 0.2) / CHARACTER) - 2, 20)
-    rows: list[str] = []
-    for part in parts:
-        if rows and len(rows[-1]) + len(part) + 3 <= room:
-            rows[-1] += " · " + part
-        else:
-            rows.append(part)
-    for row, text in enumerate(rows):
-        _text(axes, 0.1, page.bottom + 0.2 + row * 0.19, text, fontsize=FONT_SIZE - 1, color="#555555")
+    for row, text in enumerate(page.legend):
+        _text(axes, 0.1, page.bottom + 0.17 + row * LEGEND_ROW, text, fontsize=FONT_SIZE - 1, color=QUIET)
 
 
 _SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}
@@ -232,8 +254,9 @@ def _line(event: Event) -> str:
     return shorten(str(event.line), MOST_CHARACTERS + 10) if event.line else ""
 
 
-def _all_broken(trace: Trace) -> list[str]:
-    return [broken.property for broken in trace.violations]
+def _paper(broken: list[str]) -> dict[str, object]:
+    """What lies under a label, so that lines and bars do not cross it."""
+    return {"facecolor": ALARM_PAPER if broken else PAPER, "edgecolor": "none", "pad": 1}
 
 
 def _broken_text(name: str) -> str:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 # The palette of Okabe and Ito, "Color Universal Design" (2008).
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 YELLOW, BLUE, VERMILLION, PURPLE = "#F0E442", "#0072B2", "#D55E00", "#CC79A7"
-INK, FAINT, PAPER, ALARM = "#222222", "#C8C8C8", "#FFFFFF", VERMILLION
+INK, QUIET, FAINT, PAPER = "#222222", "#555555", "#C8C8C8", "#FFFFFF"
+ALARM, DARK_ALARM, ALARM_PAPER = VERMILLION, "#8A3500", "#FDEBDD"
 
 MONOSPACE = "DejaVu Sans Mono"
 FONT_SIZE = 8.5  # points

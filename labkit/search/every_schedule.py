@@ -8,10 +8,10 @@ from labkit.engine import Engine
 from labkit.errors import Nondeterminism, ScenarioError
 from labkit.interception import intercepted
 from labkit.lab import Scenario
+from labkit.schedule import Schedule
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
 from labkit.search.walk import replay
-from labkit.schedule import Schedule
 from labkit.stores.clock import ClockWasRead
 from labkit.trace import Trace
 from labkit.verdict import Bounds, Verdict
@@ -106,5 +106,7 @@ def _counterexamples(scenario: Scenario, engine: Engine, found: Found) -> dict[s
             trace = replay(scenario, schedule, seed=engine.world.seed)
             traces[prop.name] = trace
             if all(broken.property != prop.name for broken in trace.violations):
-                raise Nondeterminism(f"the schedule {schedule} violated {prop.name!r} in the search but not when replayed")
+                raise Nondeterminism(
+                    f"the schedule {schedule} violated {prop.name!r} in the search but not when replayed"
+                )
     return traces

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import redis
 from fakeredis._core._database import Database, Item
@@ -60,11 +60,11 @@ class Keyspace:
     """An embedded Redis whose whole content can be taken out, put back and told the time."""
 
     def __init__(self) -> None:
-        self._server = FakeServer(version=REDIS_VERSION)
+        self._server = cast(Any, FakeServer(version=REDIS_VERSION))
         self._server.dbs.clear()
         self._server.dbs.default_factory = lambda: RecordingDatabase(self._server.lock)
         self._database: RecordingDatabase = self._server.dbs[0]
-        self._sockets: dict[int, FakeSocket] = {}
+        self._sockets: dict[int, Any] = {}
         self._replies: list[Any] = []
 
     def learn_script(self, sha: bytes, text: bytes) -> None:
@@ -75,7 +75,7 @@ class Keyspace:
         """Execute commands at the time that `serving` has; the replies may be error objects."""
         socket = self._sockets.get(protocol)
         if socket is None:
-            socket = FakeSocket(self._server, 0, client_class=redis.Redis, client_info={"resp": protocol})
+            socket = cast(Any, FakeSocket(self._server, 0, client_class=redis.Redis, client_info={"resp": protocol}))
             socket.put_response = self._replies.append
             self._sockets[protocol] = socket
         self._replies.clear()
@@ -97,7 +97,7 @@ class Keyspace:
         contents.clear()
         database._expiry_heap.clear()
         for key, kind, value, left in entries:
-            item = Item(_THAW[kind](value))
+            item: Any = Item(_THAW[kind](value))
             if left is not None:
                 item.expireat = EPOCH + (now + left) / MICROSECONDS
                 heapq.heappush(database._expiry_heap, (item.expireat, key))
