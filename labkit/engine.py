@@ -7,6 +7,7 @@ each budget. Two states are the same tuple exactly when nothing that can matter 
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from labkit.errors import ScenarioError
@@ -67,70 +68,74 @@ class Engine:
         self._answers: dict[Any, tuple[str, ...]] = {}
         self._observed: dict[Any, Any] = {}
 
-    # ---- what is enabled
+    # ---- what is enabled, and what it leads to
+
+    def enabled(self, state: State) -> list[int]:
+        """The numbers of the enabled choices: steps first, then the clock, then faults."""
+        first, machines = self._first_worker, self.machines
+        living = [code for code in range(len(machines)) if state[first + code] >= 0]
+        steps = [code for code in living if not machines[code].left[state[first + code]]]
+        found = list(steps)
+        # A spared worker is not paused: while it can step, time stands still.
+        may_pass = not steps or (state[self._pauses] and not any(machines[code].spared for code in steps))
+        if living and may_pass and self._next_deadline(state) is not None:
+            found.append(self.clock_code)
+        if state[self._crashes]:
+            found += [len(machines) + code for code in living if not machines[code].spared]
+        return found
+
+    def take(self, state: State, code: int) -> Move:
+        """What an enabled choice leads to."""
+        count = len(self.machines)
+        if code < count:
+            return self._step(state, code)
+        if code == self.clock_code:
+            return Move(code, 1, self._tick(state))
+        after = list(state)
+        after[self._first_worker + code - count] = DEAD
+        after[self._crashes] -= 1
+        return Move(code, 1, tuple(after))
 
     def moves(self, state: State) -> list[Move]:
-        """Every enabled choice, steps first, then the clock, then faults."""
-        now = state[0]
-        moves: list[Move] = []
-        alive = hurried = False
-        index = self._first_worker
-        for code, machine in enumerate(self.machines):
-            number = state[index + code]
-            if number < 0:
-                continue
-            alive = True
-            if machine.left[number]:
-                continue  # it sleeps
-            slot = machine.slot[number]
-            key = (number, state[slot], now)
-            result = machine.steps.get(key) or machine.step(key)
-            after = list(state)
-            after[index + code], after[slot] = result
-            moves.append(Move(code, machine.cost[number], tuple(after)))
-            hurried = hurried or machine.spared
-        if alive and not hurried and (not moves or state[self._pauses]):
-            tick = self._tick(state, paused=bool(moves))
-            if tick is not None:
-                moves.append(Move(self.clock_code, 1, tick))
-        if state[self._crashes]:
-            moves += self._crash_moves(state)
-        return moves
+        """Every enabled choice with what it leads to."""
+        return [self.take(state, code) for code in self.enabled(state)]
 
-    def is_end(self, moves: list[Move]) -> bool:
+    def is_end(self, enabled: Iterable[int]) -> bool:
         """Whether nothing but faults can still happen."""
-        return all(self.choice(move.code).is_fault for move in moves)
+        return all(len(self.machines) <= code < self.clock_code for code in enabled)
 
-    def _tick(self, state: State, paused: bool) -> State | None:
-        """The state at the next deadline: a worker wakes, or a key expires."""
-        stores, machines, first = self.world.stores, self.machines, self._first_worker
-        numbers = state[first : self._crashes]
-        waits = [
-            left
-            for machine, number in zip(machines, numbers, strict=True)
-            if number >= 0 and (left := machine.left[number])
-        ]
-        waits += [wait for slot, store in enumerate(stores) if (wait := store.deadline(state[slot])) is not None]
-        if not waits:
-            return None
-        elapsed = min(waits)
-        after = [store.age(state[slot], elapsed) for slot, store in enumerate(stores)]
-        after += [
-            machine.age(number, elapsed) if number >= 0 else number
-            for machine, number in zip(machines, numbers, strict=True)
-        ]
-        pauses = state[self._pauses]
-        return (*after, state[self._crashes], pauses - 1 if paused and pauses > 0 else pauses)
+    def _step(self, state: State, code: int) -> Move:
+        machine, index = self.machines[code], self._first_worker + code
+        number = state[index]
+        slot = machine.slot[number]
+        key = (number, state[slot], state[0])
+        after = list(state)
+        after[index], after[slot] = machine.steps.get(key) or machine.step(key)
+        return Move(code, machine.cost[number], tuple(after))
 
-    def _crash_moves(self, state: State) -> list[Move]:
-        moves = []
-        for code, machine in enumerate(self.machines):
-            index = self._first_worker + code
-            if state[index] >= 0 and not machine.spared:
-                after = list(state)
-                after[index], after[self._crashes] = DEAD, state[self._crashes] - 1
-                moves.append(Move(len(self.machines) + code, 1, tuple(after)))
-        return moves
+    def _next_deadline(self, state: State) -> int | None:
+        """How long until a worker wakes or a key expires."""
+        wait: int | None = None
+        for slot, store in enumerate(self.world.stores):
+            left = store.deadline(state[slot])
+            if left is not None and (wait is None or left < wait):
+                wait = left
+        for number, machine in zip(state[self._first_worker :], self.machines, strict=False):
+            if number >= 0 and (left := machine.left[number]) and (wait is None or left < wait):
+                wait = left
+        return wait
+
+    def _tick(self, state: State) -> State:
+        """The state at the next deadline."""
+        elapsed = self._next_deadline(state)
+        assert elapsed is not None
+        numbers = state[self._first_worker : self._crashes]
+        pairs = list(zip(self.machines, numbers, strict=True))
+        paused = any(number >= 0 and not machine.left[number] for machine, number in pairs)
+        pauses = state[self._pauses] - (paused and state[self._pauses] != UNLIMITED)
+        stores = [store.age(state[slot], elapsed) for slot, store in enumerate(self.world.stores)]
+        workers = [machine.age(number, elapsed) if number >= 0 else number for machine, number in pairs]
+        return (*stores, *workers, state[self._crashes], pauses)
 
     # ---- choices and their numbers
 

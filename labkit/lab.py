@@ -16,7 +16,7 @@ from labkit.schedule import is_worker_name
 from labkit.sharing import Ownership
 from labkit.stores.connection import LabPool, lab_client
 from labkit.stores.embedded_redis import Request
-from labkit.stores.services import Call
+from labkit.stores.services import READY_MADE, Call
 
 Scenario = Callable[["Lab"], None]
 
@@ -106,7 +106,7 @@ class Lab:
         if name not in self._services:
             if not is_worker_name(name) or name in ("redis", "clock"):
                 raise ScenarioError(f"{name!r} cannot name a service; use letters and digits")
-            if current_process() is not None:
+            if current_process() is not None and name not in READY_MADE:
                 raise ScenarioError(f"service {name!r} appears inside a worker; make it in the scenario")
             self._host.add_service(name, deduplicates)
             self._services[name] = Service(self, name, deduplicates)

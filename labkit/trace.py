@@ -42,8 +42,8 @@ class Event:
     text: str
     reply: str
     counts: bool
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     expiries: Mapping[str, int] = field(default_factory=dict)
     inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     line: Line | None = None

@@ -15,7 +15,7 @@ from labkit.process import Operation
 from labkit.stores.base import Store, fresh
 from labkit.stores.clock import Clock, ClockWasRead
 from labkit.stores.embedded_redis import EmbeddedRedis
-from labkit.stores.services import Call, ServiceLog
+from labkit.stores.services import READY_MADE, Call, ServiceLog
 
 
 class World:
@@ -40,6 +40,8 @@ class World:
         self._feed: deque[tuple[Operation, Any]] | None = None
         self._recorded: list[tuple[Operation, Any]] = []
         self._thread = threading.get_ident()
+        for name in READY_MADE:
+            self.add_service(name, deduplicates=False)
 
     @contextmanager
     def building(self) -> Iterator[None]:

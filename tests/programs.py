@@ -40,9 +40,10 @@ def article_completion(r, events, section):
 def sound_completion(r):
     token = uuid.uuid4().hex
     if not r.set(LOCK, token, ex=30, nx=True):
-        return
+        return False
     try:
         r.eval(COMPLETE, 2, STATUS, "outbox", "job-1")
+        return True
     finally:
         r.eval(RELEASE, 1, LOCK, token)
 
@@ -54,6 +55,13 @@ def relay(r, events):
 
 
 def retry_later(r, events):
+    time.sleep(60)
+    while not sound_completion(r):
+        time.sleep(35)  # longer than the lock of a dead worker lives
+    relay(r, events)
+
+
+def retry_once(r, events):
     time.sleep(60)
     sound_completion(r)
     relay(r, events)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from labkit.engine import Engine, State
+from labkit.engine import Engine, Move, State
 
 # Two states: a step broke the property. The same state twice: it does not hold there.
 Target = tuple[State, State]
@@ -99,9 +99,9 @@ class BreadthFirst:
             if self._limit_reached():
                 return
 
-    def _judge(self, state: State, moves: list, depth: int) -> None:  # type: ignore[type-arg]
+    def _judge(self, state: State, moves: list[Move], depth: int) -> None:
         engine, found = self._engine, self.found
-        end = engine.is_end(moves)
+        end = engine.is_end(move.code for move in moves)
         if end:
             found.ends.append(state)
         broken = engine.broken(state, end)

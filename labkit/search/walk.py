@@ -29,16 +29,17 @@ class Walk:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.state = engine.start
-        self.moves = engine.moves(self.state)
+        self.enabled = engine.enabled(self.state)
         self.events: list[Event] = []
         self.violations: dict[str, Violation] = {}
         self._judge(self.state)
 
-    def take(self, move: Move) -> Event:
-        """Take one enabled choice."""
+    def take(self, code: int) -> Event:
+        """Take one enabled choice, by its number."""
         before = self.state
+        move = self._engine.take(before, code)
         event = self._event(before, move)
-        self.state, self.moves = move.state, self._engine.moves(move.state)
+        self.state, self.enabled = move.state, self._engine.enabled(move.state)
         self.events.append(event)
         self._judge(before)
         return event
@@ -47,12 +48,12 @@ class Walk:
         """The execution so far."""
         engine = self._engine
         waiting = tuple(name for code, name in enumerate(engine.names) if engine.number_of(self.state, code) >= 0)
-        over = engine.is_end(self.moves)
+        over = engine.is_end(self.enabled)
         return Trace(tuple(engine.names), tuple(self.events), tuple(self.violations.values()), over, waiting)
 
     def _judge(self, before: State) -> None:
         engine, count = self._engine, len(self.events)
-        end = engine.is_end(self.moves)
+        end = engine.is_end(self.enabled)
         kinds = {prop.name: prop.kind for prop in engine.properties}
         broken = engine.broken(self.state, end) + (engine.broken_by(before, self.state) if count else ())
         for name in broken:
@@ -69,8 +70,8 @@ class Walk:
         if choice.kind == "clock":
             text = f"{(time - before[0]) / 1e6:g} s pass"
             gone = [key for slot, store in enumerate(stores) for key in store.expiries(before[slot])]
-            writes = frozenset(key for key in gone if key not in expiries)
-            return Event(number, choice, time, "clock", text, "", True, frozenset(), writes, expiries, inside)
+            writes = tuple(sorted(key for key in gone if key not in expiries))
+            return Event(number, choice, time, "clock", text, "", True, (), writes, expiries, inside)
         if choice.kind == "crash":
             return Event(number, choice, time, "crash", "is killed", "", True, expiries=expiries, inside=inside)
         machine = engine.machines[move.code]
@@ -131,35 +132,35 @@ def run(scenario: Scenario, *, seed: int = 0) -> Trace:
     """
     chance = random.Random(f"{seed}:schedule")
 
-    def choose(walk: Walk) -> Iterable[Move]:
-        while walk.moves and len(walk.events) < MOST_STEPS:
-            yield chance.choice(walk.moves)
+    def choose(walk: Walk) -> Iterable[int]:
+        while walk.enabled and len(walk.events) < MOST_STEPS:
+            yield chance.choice(walk.enabled)
 
     return _execute(scenario, seed, faults=0, choose=choose)
 
 
-def _execute(scenario: Scenario, seed: int, faults: int, choose: Callable[[Walk], Iterable[Move]]) -> Trace:
+def _execute(scenario: Scenario, seed: int, faults: int, choose: Callable[[Walk], Iterable[int]]) -> Trace:
     with intercepted():
         engine = Engine(scenario, crashes=faults, pauses=None if faults else 0, seed=seed)
         try:
             walk = Walk(engine)
-            for move in choose(walk):
-                walk.take(move)
+            for code in choose(walk):
+                walk.take(code)
             engine.check_globals()
             return walk.trace()
         finally:
             engine.close(collect=False)
 
 
-def _follow(walk: Walk, schedule: Schedule) -> Iterable[Move]:
+def _follow(walk: Walk, schedule: Schedule) -> Iterable[int]:
     engine = walk._engine
     for place, choice in enumerate(schedule, 1):
         if choice.worker is not None and choice.worker not in engine.names:
             known = ", ".join(engine.names)
             raise ScheduleError(f"choice {place}, `{choice}`: there is no worker {choice.worker}; there are {known}")
-        for move in walk.moves:
-            if engine.choice(move.code) == choice:
-                yield move
+        for code in walk.enabled:
+            if engine.choice(code) == choice:
+                yield code
                 break
         else:
             raise ScheduleError(_why_not(walk, place, schedule))
@@ -167,7 +168,7 @@ def _follow(walk: Walk, schedule: Schedule) -> Iterable[Move]:
 
 def _why_not(walk: Walk, place: int, schedule: Schedule) -> str:
     engine, choice = walk._engine, schedule[place - 1]
-    enabled = [f"`{engine.choice(move.code)}`" for move in walk.moves]
+    enabled = [f"`{engine.choice(code)}`" for code in walk.enabled]
     if not enabled:
         extra = len(schedule) - place + 1
         return f"the execution is over after {place - 1} choices; the schedule has {extra} too many, from `{choice}` on"

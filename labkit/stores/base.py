@@ -21,8 +21,8 @@ class Outcome:
 
     reply: Any
     state: int
-    reads: frozenset[str] = frozenset()
-    writes: frozenset[str] = frozenset()
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

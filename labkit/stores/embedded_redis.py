@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,6 +21,9 @@ _SCRIPTS: dict[bytes, bytes] = {}
 _ABSOLUTE = {b"EXPIREAT", b"PEXPIREAT", b"EXPIRETIME", b"PEXPIRETIME", b"EXAT", b"PXAT", b"TIME"}
 # Replies without an order of their own get one.
 _UNORDERED = {b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"KEYS", b"HKEYS", b"HGETALL"}
+
+# Random tokens are shown by their beginning, which is enough to tell them apart.
+_TOKEN = re.compile("[0-9a-f]{32}")
 
 
 class Request(NamedTuple):
@@ -99,7 +103,7 @@ class EmbeddedRedis:
 
     def expiries(self, state: int) -> Mapping[str, int]:
         entries: tuple[Entry, ...] = self._states.values[state]
-        return {_text(key): left for key, _, _, left in entries if left is not None}
+        return {key.decode(errors="backslashreplace"): left for key, _, _, left in entries if left is not None}
 
     def describe(self, request: Request) -> Description:
         inner = [command for command in request.commands if command not in ((b"MULTI",), (b"EXEC",))]
@@ -153,7 +157,8 @@ def _script_title(script: bytes) -> str:
 
 
 def _text(word: bytes) -> str:
-    return word.decode(errors="backslashreplace")
+    text = word.decode(errors="backslashreplace")
+    return f"{text[:8]}…" if _TOKEN.fullmatch(text) else text
 
 
 def _show(reply: Any) -> str:

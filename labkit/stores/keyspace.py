@@ -85,10 +85,10 @@ class Keyspace:
             socket._process_command(list(command))
         return tuple(self._replies)
 
-    def footprint(self) -> tuple[frozenset[str], frozenset[str]]:
+    def footprint(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The keys that the last execution read and wrote."""
         reads, writes = self._database.reads, self._database.writes
-        return frozenset(map(_text, reads)), frozenset(map(_text, writes))
+        return tuple(map(_text, sorted(reads))), tuple(map(_text, sorted(writes)))
 
     def load(self, entries: tuple[Entry, ...], now: int) -> None:
         """Replace the whole content."""

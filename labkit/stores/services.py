@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from labkit.stores.base import Description, Interned, Outcome
 
+READY_MADE = ("mail", "events")  # services that every lab has
+
 
 class Call(NamedTuple):
     """A request to an outside service.
@@ -46,7 +48,7 @@ class ServiceLog:
         known = self.deduplicates and request.idempotency_key is not None
         if known and any(effect.idempotency_key == request.idempotency_key for effect in effects):
             return Outcome("already done", state)
-        touched = frozenset({f"{self.name}:{request.key}"})
+        touched = (f"{self.name}:{request.key}",)
         return Outcome("done", self._states.number((*effects, request)), writes=touched)
 
     def age(self, state: int, elapsed: int) -> int:

@@ -1,0 +1,225 @@
+"""What `explore` says of the status race and its fixes."""
+
+import pytest
+
+from labkit import Lab, explore, replay
+from labkit.interception import intercepted
+from tests.programs import (
+    LOCK,
+    STATUS,
+    article_fix,
+    naive,
+    naive_lock,
+    retry_once,
+    sound_completion,
+    sound_fix,
+    status_race,
+)
+
+TWICE = "the event is published at most once"
+LOST = "a completed job's event was published"
+HOLDERS = "at most one worker holds the lock"
+
+
+def test_the_naive_completion_publishes_twice_within_six_steps():
+    verdict = explore(naive)
+    assert verdict.outcome == "violated"
+    assert verdict.counterexample.length == 6
+    assert verdict.counterexample.violation.property == TWICE
+
+
+def test_the_articles_fix_fails_in_three_ways_each_within_nine_steps():
+    verdict = explore(article_fix, crashes=1, pauses=1)
+    lengths = {name: trace.length for name, trace in verdict.violations.items()}
+    assert lengths == {TWICE: 9, HOLDERS: 3, LOST: 5}
+
+
+def test_the_articles_fix_needs_the_fault_that_breaks_it():
+    assert explore(article_fix).outcome == "holds"
+    assert set(explore(article_fix, crashes=1).violations) == {LOST}
+    assert LOST not in explore(article_fix, pauses=1).violations
+
+
+def test_the_sound_fix_holds_with_one_crash_and_one_pause():
+    verdict = explore(sound_fix, crashes=1, pauses=1)
+    assert verdict.outcome == "holds"
+    assert str(verdict).startswith("3 workers, at most 1 crash, at most 1 pause: holds in all ")
+
+
+def test_a_retry_that_gives_up_on_a_busy_lock_is_not_enough():
+    verdict = explore(status_race(sound_completion, retry=retry_once), crashes=1, pauses=1)
+    assert set(verdict.violations) == {LOST, "the job is completed"}
+
+
+def test_the_search_says_holds_never_proved():
+    assert "prove" not in repr(explore(sound_fix, crashes=1, pauses=1)).lower()
+
+
+def test_the_counterexample_is_the_one_with_the_fewest_switches():
+    schedule = explore(naive).counterexample.schedule
+    assert str(schedule) == "A B B B A A"
+    assert schedule.switches == 2
+
+
+def test_a_search_that_is_cut_short_is_undetermined_and_says_what_was_left():
+    verdict = explore(sound_fix, crashes=1, pauses=1, max_states=20)
+    assert verdict.outcome == "undetermined"
+    assert verdict.unvisited > 0
+    assert "cut short (limit of 20 states)" in repr(verdict)
+
+
+@pytest.mark.parametrize("limit", [5, 10, 20, 40, 80])
+def test_a_smaller_budget_never_turns_violated_into_holds(limit):
+    assert explore(article_fix, crashes=1, pauses=1, max_states=limit).outcome != "holds"
+
+
+def test_a_search_whose_executions_never_end_is_undetermined():
+    def scenario(lab):
+        def wait(r):
+            while r.get("never") is None:
+                pass
+
+        lab.worker("A", wait, lab.redis())
+        lab.at_end("true", lambda: True)
+
+    assert explore(scenario, max_states=50).outcome == "undetermined"
+
+
+def test_an_interrupted_search_is_undetermined_with_what_was_found_so_far(monkeypatch):
+    from labkit.engine import Engine
+
+    moves, calls = Engine.moves, []
+
+    def interrupting(engine, state):
+        calls.append(state)
+        if len(calls) == 30:
+            raise KeyboardInterrupt
+        return moves(engine, state)
+
+    monkeypatch.setattr(Engine, "moves", interrupting)
+    verdict = explore(sound_fix, crashes=1, pauses=1)
+    assert verdict.outcome == "undetermined"
+    assert verdict.stopped == "interrupted"
+    assert 20 < verdict.states < 100
+    assert "interrupted" in str(verdict)
+
+
+def test_an_interrupt_keeps_the_violations_found_before_it(monkeypatch):
+    from labkit.engine import Engine
+    from labkit.search import every_schedule
+
+    moves = Engine.moves
+    real_run = every_schedule.BreadthFirst.run
+
+    def run_interrupted(search):
+        def interrupting(engine, state):
+            if search.found.targets:
+                monkeypatch.setattr(Engine, "moves", moves)
+                raise KeyboardInterrupt
+            return moves(engine, state)
+
+        monkeypatch.setattr(Engine, "moves", interrupting)
+        return real_run(search)
+
+    monkeypatch.setattr(every_schedule.BreadthFirst, "run", run_interrupted)
+    verdict = explore(article_fix, crashes=1, pauses=1)
+    assert verdict.outcome == "violated"
+    assert verdict.stopped == "interrupted"
+    assert "cut short (interrupted)" in repr(verdict)
+
+
+def test_verdicts_and_their_text_are_the_same_every_time():
+    assert repr(explore(article_fix, crashes=1, pauses=1)) == repr(explore(article_fix, crashes=1, pauses=1))
+
+
+def test_the_verdict_leaves_seconds_out_of_its_text():
+    verdict = explore(naive)
+    assert verdict.seconds > 0
+    assert f"{verdict.seconds:.2f}" not in repr(verdict)
+
+
+def test_three_naive_workers_are_searched_completely():
+    verdict = explore(naive_lock("ABC"))
+    assert verdict.outcome == "violated"
+    assert verdict.unvisited == 0
+    assert verdict.counterexample.length == 4
+
+
+def test_a_remembering_property_sees_a_terminal_status_change():
+    def scenario(lab: Lab):
+        jobs = lab.redis()
+        jobs.set(STATUS, "in-progress")
+        lab.worker("A", lambda r: r.set(STATUS, "completed"), lab.redis())
+        lab.worker("late", lambda r: r.set(STATUS, "in-progress"), lab.redis())
+        lab.always(
+            "a completed job stays completed",
+            lambda before, now: before != b"completed" or now == b"completed",
+            remember=lambda: jobs.get(STATUS),
+        )
+
+    verdict = explore(scenario)
+    assert verdict.outcome == "violated"
+    assert str(verdict.counterexample.schedule) == "A late"
+    assert verdict.counterexample.violation.number == 2
+
+
+def test_properties_with_plain_code_cover_workers_that_raise():
+    def scenario(lab):
+        def work(r):
+            r.set("k", "v")
+            raise RuntimeError("out of paper")
+
+        lab.worker("A", work, lab.redis())
+        lab.worker("B", lambda r: r.get("k"), lab.redis())
+        lab.always("true", lambda: True)
+
+    verdict = explore(scenario)
+    assert verdict.outcome == "holds"
+    assert "A raised RuntimeError: out of paper" in repr(verdict)
+    assert "raise RuntimeError" in repr(verdict)
+    trace = replay(scenario, "A B")
+    assert trace.events[0].ending.error == "RuntimeError: out of paper"
+    assert "raised RuntimeError: out of paper" in trace.table()
+
+
+def test_pauses_none_lets_time_pass_at_any_point():
+    def scenario(lab):
+        def work(r):
+            if r.set(LOCK, "A", nx=True, ex=30):
+                with lab.section("holding"):
+                    for _ in range(3):
+                        time.sleep(5)
+                        r.expire(LOCK, 30)
+
+        import time
+
+        for name in "AB":
+            lab.worker(name, work, lab.redis())
+        lab.always("one holder", lambda: lab.inside("holding") <= 1)
+
+    assert explore(scenario, pauses=0).outcome == "holds"
+    assert explore(scenario, pauses=None).outcome == "violated"
+
+
+def test_the_number_of_runs_of_worker_code_stays_small():
+    """Workers are machines: their code runs once per new history, not once per schedule."""
+    from labkit.engine import Engine
+    from labkit.search.breadth_first import BreadthFirst
+
+    with intercepted():
+        engine = Engine(naive_lock("ABC"), absolute=False)
+        found = BreadthFirst(engine, 1_000_000, None).run()
+        assert found.transitions > 300
+        assert sum(machine.runs for machine in engine.machines) <= 27
+        engine.close()
+
+
+def test_status_race_without_a_retry_loses_the_job_when_its_worker_dies():
+    scenario = status_race(sound_completion)
+
+    def at_end(lab):
+        scenario(lab)
+        jobs = lab.redis()
+        lab.at_end("the job is completed", lambda: jobs.get(STATUS) == b"completed")
+
+    assert "the job is completed" in explore(at_end, crashes=1).violations
