@@ -1,0 +1,87 @@
+"""Exercise: complete a job so that its status and its event cannot come apart."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import redis
+
+from labkit.exercises.answer import Answer, examine
+from labkit.lab import Lab, Service
+
+TWICE = "the event is published at most once"
+LOST = "a completed job's event was published"
+UNDONE = "the job is completed"
+
+_ADVICE = {
+    TWICE: "The event goes out twice. Which worker still trusted a reply that was no longer true?",
+    LOST: "The job says completed, but nobody ever hears of it. What happens between your two writes?",
+    UNDONE: "In the end the job is not completed. Follow the last worker that could have done it.",
+}
+
+_HINTS = (
+    "A crash can fall between any two commands that you send. How many commands change something?",
+    "Redis runs a Lua script as one step: `r.eval(script, number_of_keys, *keys_and_args)`. Nothing can happen inside.",
+    "In the script: return if the status is 'completed'; otherwise SET the status and RPUSH the job id to the outbox.",
+)
+
+
+def scenario_for(complete_job: Callable[[redis.Redis, str], object]) -> Callable[[Lab], None]:
+    """Two workers complete job 1 with the learner's function; a spared one retries later and relays the outbox."""
+
+    def complete_once(lab: Lab) -> None:
+        jobs = lab.redis()
+        jobs.set("job_status:1", "in-progress")
+        for name in "AB":
+            lab.worker(name, complete_job, lab.redis(), "1")
+        lab.worker("R", _retry_and_relay, complete_job, lab.redis(), lab.events, spared=True)
+        lab.always(TWICE, lambda: lab.events.count("1") <= 1)
+        lab.at_end(UNDONE, lambda: jobs.get("job_status:1") == b"completed")
+        lab.at_end(LOST, lambda: jobs.get("job_status:1") != b"completed" or lab.events.count("1") > 0)
+
+    return complete_once
+
+
+def check(complete_job: Callable[[redis.Redis, str], object]) -> Answer:
+    """Search every schedule of an attempt with at most one crash and one pause.
+
+    Parameters
+    ----------
+    complete_job: called with a redis-py client and a job id. It sets `job_status:ID` to `completed` and puts
+        the id on the list `outbox`, from where a relay publishes it.
+    """
+    praise = "Status and event go together in every schedule within these bounds."
+    return examine(complete_job, scenario_for(complete_job), _ADVICE.__getitem__, crashes=1, pauses=1, praise=praise)
+
+
+def hint(level: int = 1) -> None:
+    """Print a hint.
+
+    Parameters
+    ----------
+    level: 1 (a nudge), 2 (a hint) or 3 (nearly the answer).
+    """
+    print(_HINTS[min(max(level, 1), len(_HINTS)) - 1])
+
+
+def solution(r: redis.Redis, job: str) -> None:
+    """One way to do it; read it with `complete_once.solution??`."""
+    script = """-- complete once, with its event
+    if redis.call('get', KEYS[1]) == 'completed' then return 0 end
+    redis.call('set', KEYS[1], 'completed')
+    return redis.call('rpush', KEYS[2], ARGV[1])"""
+    r.eval(script, 2, f"job_status:{job}", "outbox", job)
+
+
+def _retry_and_relay(complete_job: Callable[[redis.Redis, str], object], r: redis.Redis, events: Service) -> None:
+    """What operations do: try again once every lock must have expired, then publish what is in the outbox."""
+    time.sleep(60)
+    complete_job(r, "1")
+    while (job := r.lindex("outbox", 0)) is not None:
+        events.publish(_text(job))
+        r.lrem("outbox", 1, _text(job))
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
