@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from labkit.process import Ending
 from labkit.schedule import Choice, Schedule
@@ -12,6 +12,8 @@ from labkit.source import Line
 
 if TYPE_CHECKING:
     from labkit.plots.figure import Picture
+
+MOST_DRAWN = 100  # events in a picture that appears unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,10 @@ class Trace:
 
     def __repr__(self) -> str:
         return self.table()
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """In a notebook, the picture; a trace too long to be looked at is shown as text."""
+        return self.lanes()._repr_mimebundle_() if len(self.events) <= MOST_DRAWN else {"text/plain": self.table()}
 
 
 def _note(event: Event, violations: tuple[Violation, ...]) -> str:

@@ -5,19 +5,17 @@ Downwards, because each row then holds one command in full width and no two labe
 
 from __future__ import annotations
 
-import textwrap
-
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from labkit.plots.figure import Picture
-from labkit.plots.intervals import Interval, intervals
+from labkit.plots.intervals import Interval
+from labkit.plots.page import BAR, GUTTER, HEADER, LEGEND_ROW, PADDING, ROW, Page, broken_text, effect, label, line
 from labkit.plots.style import (
     ALARM,
     ALARM_PAPER,
-    CHARACTER,
     DARK_ALARM,
     FAINT,
     FONT_SIZE,
@@ -30,92 +28,7 @@ from labkit.plots.style import (
 )
 from labkit.trace import Event, Trace
 
-# Inches.
-ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075
-LEGEND_ROW = 0.19
-MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
-
-
-class _Page:
-    """Where everything goes: lanes as columns, rows for events, and a row for each broken property."""
-
-    def __init__(self, trace: Trace, source: bool) -> None:
-        self.trace = trace
-        self.lives = [found for found in intervals(trace) if found.kind == "ttl"]
-        self.bars = [found for found in intervals(trace) if found.kind != "ttl"]
-        self.rows: dict[int, float] = {}
-        row = 0
-        for event in trace.events:
-            self.rows[event.number] = HEADER + ROW * (row + 0.5)
-            row += 1 + len(self.broken_by(event))
-        self.bottom = HEADER + ROW * (row + 0.3)
-        self.left: dict[str, float] = {}
-        edge = GUTTER
-        for worker in trace.workers:
-            self.left[worker] = edge
-            longest = max([len(_label(event)) for event in trace.events if event.worker == worker], default=0)
-            edge += self.bar_room(worker) + (max(longest, 8) + 2) * CHARACTER + PADDING
-        self.redis, edge = edge, edge + self._redis_width()
-        self.outside, edge = edge, edge + self._outside_width()
-        self.lines = edge
-        if source:
-            edge += max((len(_line(event)) for event in trace.events), default=0) * CHARACTER + PADDING
-        notes = [
-            self.label_at(event) + len(_broken_text(name)) * CHARACTER
-            for event in trace.events
-            for name in self.broken_by(event)
-        ]
-        self.width = max([edge, *(end + PADDING for end in notes), 6.2])
-        self.legend = self._legend_rows()
-        self.height = self.bottom + 0.2 + LEGEND_ROW * len(self.legend)
-
-    def broken_by(self, event: Event) -> list[str]:
-        return [broken.property for broken in self.trace.violations if broken.number == event.number]
-
-    def marker_at(self, worker: str) -> float:
-        return self.left[worker] + self.bar_room(worker)
-
-    def label_at(self, event: Event) -> float:
-        """Where an event's words start: beside its marker, or in the first lane when no worker acts."""
-        return self.marker_at(event.worker or self.trace.workers[0]) + 0.14
-
-    def bar_room(self, worker: str) -> float:
-        return BAR * 1.7 * self._most_at_once([bar for bar in self.bars if bar.worker == worker]) + 0.1
-
-    def slot(self, interval: Interval) -> int:
-        """Which of several bars side by side: the first that is free."""
-        peers = self.lives if interval.kind == "ttl" else [bar for bar in self.bars if bar.worker == interval.worker]
-        taken: list[int] = []
-        for peer in peers:
-            free = next(slot for slot in range(len(taken) + 1) if slot == len(taken) or taken[slot] <= peer.first)
-            taken[free : free + 1] = [peer.last]
-            if peer is interval:
-                return free
-        raise ValueError(interval)
-
-    def _most_at_once(self, bars: list[Interval]) -> int:
-        return max((self.slot(bar) + 1 for bar in bars), default=0)
-
-    def _redis_width(self) -> float:
-        longest = max((len(life.name) for life in self.lives), default=0)
-        return max(0.9, self._most_at_once(self.lives) * 0.3 + longest * CHARACTER + PADDING)
-
-    def _legend_rows(self) -> list[str]:
-        shapes = [f"{worker}: {_SHAPES[look(index).marker]}" for index, worker in enumerate(self.trace.workers)]
-        parts = ["workers " + ", ".join(shapes)]
-        if any(bar.kind == "hold" for bar in self.bars):
-            parts.append("hatched bar in a lane: believes it holds the lock")
-        if any(bar.kind == "section" for bar in self.bars):
-            parts.append("full bar: inside the section")
-        if self.lives:
-            parts.append("bar under Redis: the key lives")
-        room = int((self.width - 0.2) / CHARACTER)
-        return textwrap.wrap(" · ".join(parts), room)
-
-    def _outside_width(self) -> float:
-        effects = [len(_effect(event)) for event in self.trace.events if event.kind == "call"]
-        return (max(effects) + 3) * CHARACTER + PADDING if effects else 0.0
 
 
 def lanes(trace: Trace, source: bool = False) -> Picture:
@@ -127,7 +40,7 @@ def lanes(trace: Trace, source: bool = False) -> Picture:
     source: whether to show the line of code beside each step.
     """
     with matplotlib.rc_context(matplotlib.rcParamsDefault):
-        page = _Page(trace, source)
+        page = Page(trace, source)
         figure = Figure(figsize=(page.width, page.height), facecolor=PAPER)
         axes = figure.add_axes((0, 0, 1, 1))
         axes.set_xlim(0, page.width)
@@ -149,7 +62,7 @@ def _text(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
     axes.text(x, y, text, **style)  # type: ignore[arg-type]
 
 
-def _draw_lanes(axes: Axes, page: _Page) -> None:
+def _draw_lanes(axes: Axes, page: Page) -> None:
     _text(axes, 0.1, HEADER / 2, "step   time", color=QUIET)
     for index, worker in enumerate(page.trace.workers):
         x, style = page.marker_at(worker), look(index)
@@ -168,7 +81,7 @@ def _draw_lanes(axes: Axes, page: _Page) -> None:
     axes.plot([0.05, page.width - 0.05], [HEADER - 0.05] * 2, color=INK, linewidth=0.8)
 
 
-def _draw_bar(axes: Axes, page: _Page, interval: Interval) -> None:
+def _draw_bar(axes: Axes, page: Page, interval: Interval) -> None:
     """What a worker believes: it holds a lock (hatched), or is in a section (plain)."""
     assert interval.worker is not None
     style = look(page.trace.workers.index(interval.worker))
@@ -179,7 +92,7 @@ def _draw_bar(axes: Axes, page: _Page, interval: Interval) -> None:
     axes.add_patch(Rectangle((x, top), BAR, end - top, facecolor=face, edgecolor=style.color, hatch=hatch, zorder=2))
 
 
-def _draw_life(axes: Axes, page: _Page, interval: Interval) -> None:
+def _draw_life(axes: Axes, page: Page, interval: Interval) -> None:
     """A key that will expire, in Redis's lane, looking like the worker that set it."""
     index = page.trace.workers.index(interval.worker) if interval.worker in page.trace.workers else 6
     style = look(index)
@@ -190,7 +103,7 @@ def _draw_life(axes: Axes, page: _Page, interval: Interval) -> None:
     _text(axes, x + 0.2, top, interval.name, fontsize=FONT_SIZE - 1, bbox=_paper([]), zorder=3)
 
 
-def _draw_event(axes: Axes, page: _Page, event: Event, source: bool) -> None:
+def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
     y = page.rows[event.number]
     broken = page.broken_by(event)
     if broken:
@@ -201,17 +114,17 @@ def _draw_event(axes: Axes, page: _Page, event: Event, source: bool) -> None:
     _text(axes, 0.1, y, f"{event.number:>4} {shorten(event.seconds, 8):>7}", color=QUIET)
     if event.worker is None:
         axes.plot([GUTTER, page.lines - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
-        _text(axes, page.label_at(event), y, _label(event), bbox=_paper(broken), zorder=4)
+        _text(axes, page.label_at(event), y, label(event), bbox=_paper(broken), zorder=4)
     else:
         _draw_step(axes, page, event, y)
     if source and event.line is not None:
-        _text(axes, page.lines, y, _line(event), color=QUIET)
+        _text(axes, page.lines, y, line(event), color=QUIET)
     for place, name in enumerate(broken, 1):
         where = page.label_at(event), y + ROW * place
-        _text(axes, *where, _broken_text(name), color=DARK_ALARM, fontweight="bold", bbox=_paper(broken), zorder=4)
+        _text(axes, *where, broken_text(name), color=DARK_ALARM, fontweight="bold", bbox=_paper(broken), zorder=4)
 
 
-def _draw_step(axes: Axes, page: _Page, event: Event, y: float) -> None:
+def _draw_step(axes: Axes, page: Page, event: Event, y: float) -> None:
     assert event.worker is not None
     x, style = page.marker_at(event.worker), look(page.trace.workers.index(event.worker))
     if event.kind in ("command", "call"):
@@ -222,45 +135,19 @@ def _draw_step(axes: Axes, page: _Page, event: Event, y: float) -> None:
     face = style.color if event.kind in ("command", "call", "crash") else PAPER
     axes.plot([x], [y], marker, markerfacecolor=face, markeredgecolor=INK, markersize=size, zorder=5)
     paper = _paper(page.broken_by(event))
-    _text(axes, page.label_at(event), y, _label(event), bbox=paper, zorder=4)
+    _text(axes, page.label_at(event), y, label(event), bbox=paper, zorder=4)
     if event.kind == "call":
-        _text(axes, page.outside + 0.12, y, _effect(event), fontweight="bold", bbox=paper, zorder=4)
+        _text(axes, page.outside + 0.12, y, effect(event), fontweight="bold", bbox=paper, zorder=4)
 
 
-def _draw_legend(axes: Axes, page: _Page) -> None:
+def _draw_legend(axes: Axes, page: Page) -> None:
     for row, text in enumerate(page.legend):
         _text(axes, 0.1, page.bottom + 0.17 + row * LEGEND_ROW, text, fontsize=FONT_SIZE - 1, color=QUIET)
-
-
-_SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}
-_SHAPES["*"] = "star"
-
-
-def _label(event: Event) -> str:
-    if event.kind == "clock":
-        gone = f"; gone: {', '.join(sorted(event.writes))}" if event.writes else ""
-        return shorten(f"clock: {event.text}{gone}", 2 * MOST_CHARACTERS)
-    text = event.text if event.kind == "call" else event.summary
-    if event.ending is not None and event.ending.error is not None:
-        text += f"; raised {event.ending.error}"
-    return shorten(text, MOST_CHARACTERS)
-
-
-def _effect(event: Event) -> str:
-    return "no effect" if event.reply == "already done" else event.text.partition("(")[0]
-
-
-def _line(event: Event) -> str:
-    return shorten(str(event.line), MOST_CHARACTERS + 10) if event.line else ""
 
 
 def _paper(broken: list[str]) -> dict[str, object]:
     """What lies under a label, so that lines and bars do not cross it."""
     return {"facecolor": ALARM_PAPER if broken else PAPER, "edgecolor": "none", "pad": 1}
-
-
-def _broken_text(name: str) -> str:
-    return f"✗ breaks: {name}"
 
 
 def _alt(trace: Trace) -> str:

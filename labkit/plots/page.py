@@ -1,0 +1,155 @@
+"""The layout of the lane diagram: where every lane, row and label stands, in inches.
+
+Labels are set in a font of fixed width, so their room is known without drawing them, and none can meet another.
+"""
+
+from __future__ import annotations
+
+import math
+import textwrap
+
+from labkit.plots.intervals import Interval, intervals
+from labkit.plots.style import CHARACTER, look, shorten
+from labkit.trace import Event, Trace
+
+# Inches.
+ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075
+LEGEND_ROW = 0.19
+WIDEST = 9.6  # as wide as a notebook cell; wider pictures would be shrunk until nobody can read them
+MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
+
+
+class Page:
+    """Lanes as columns, rows for events, and a row for each broken property.
+
+    The words stand in the lanes. When that becomes too wide, the lanes are narrow and the words stand beside them.
+
+    Parameters
+    ----------
+    trace: what is drawn.
+    source: whether the line of code stands beside each step.
+    """
+
+    def __init__(self, trace: Trace, source: bool) -> None:
+        self.trace, self.source = trace, source
+        self.lives = [found for found in intervals(trace) if found.kind == "ttl"]
+        self.bars = [found for found in intervals(trace) if found.kind != "ttl"]
+        self.rows: dict[int, float] = {}
+        row = 0
+        for event in trace.events:
+            self.rows[event.number] = HEADER + ROW * (row + 0.5)
+            row += 1 + len(self.broken_by(event))
+        self.bottom = HEADER + ROW * (row + 0.3)
+        self._place(compact=False)
+        if self.width > WIDEST:
+            self._place(compact=True)
+        self.legend = self._legend_rows()
+        self.height = self.bottom + 0.2 + LEGEND_ROW * len(self.legend)
+
+    def _place(self, compact: bool) -> None:
+        """Set the left edge of every column."""
+        self.left: dict[str, float] = {}
+        self.words: float | None = None
+        edge = GUTTER
+        for worker in self.trace.workers:
+            self.left[worker] = edge
+            title = len(f"worker {worker}") + 2
+            edge += self.bar_room(worker) + max(title, 0 if compact else self._longest(worker)) * CHARACTER + PADDING
+        if compact:
+            self.words = edge
+            edge += max(map(self._longest, self.trace.workers), default=0) * CHARACTER + PADDING
+        self.redis, edge = edge, edge + self._redis_width()
+        self.outside, edge = edge, edge + self._outside_width()
+        self.lines = edge
+        if self.source:
+            edge += max((len(line(event)) for event in self.trace.events), default=0) * CHARACTER + PADDING
+        self.width = max(edge, 6.2)
+
+    def _longest(self, worker: str) -> int:
+        """The number of characters that a worker's words need; the clock's stand with the first worker's."""
+        lengths = [0]
+        for event in self.trace.events:
+            if (event.worker or self.trace.workers[0]) == worker:
+                lengths += [len(label(event)), *(len(broken_text(name)) for name in self.broken_by(event))]
+        return max(lengths) + 3
+
+    def broken_by(self, event: Event) -> list[str]:
+        """The names of the properties that an event breaks."""
+        return [broken.property for broken in self.trace.violations if broken.number == event.number]
+
+    def marker_at(self, worker: str) -> float:
+        """Where a worker's lane is."""
+        return self.left[worker] + self.bar_room(worker)
+
+    def label_at(self, event: Event) -> float:
+        """Where an event's words start."""
+        if self.words is not None:
+            return self.words
+        return self.marker_at(event.worker or self.trace.workers[0]) + 0.14
+
+    def bar_room(self, worker: str) -> float:
+        """How much room a worker's bars need to the left of its lane."""
+        return BAR * 1.7 * self._most_at_once([bar for bar in self.bars if bar.worker == worker]) + 0.1
+
+    def slot(self, interval: Interval) -> int:
+        """Which of several bars side by side: the first that is free."""
+        peers = self.lives if interval.kind == "ttl" else [bar for bar in self.bars if bar.worker == interval.worker]
+        taken: list[float] = []
+        for peer in peers:
+            free = next(slot for slot in range(len(taken) + 1) if slot == len(taken) or taken[slot] <= peer.first)
+            taken[free : free + 1] = [math.inf if peer.ended == "open" else peer.last]
+            if peer is interval:
+                return free
+        raise ValueError(interval)
+
+    def _most_at_once(self, bars: list[Interval]) -> int:
+        return max((self.slot(bar) + 1 for bar in bars), default=0)
+
+    def _redis_width(self) -> float:
+        longest = max((len(life.name) for life in self.lives), default=0)
+        return max(0.9, self._most_at_once(self.lives) * 0.3 + longest * CHARACTER + PADDING)
+
+    def _outside_width(self) -> float:
+        effects = [len(effect(event)) for event in self.trace.events if event.kind == "call"]
+        return (max(effects) + 3) * CHARACTER + PADDING if effects else 0.0
+
+    def _legend_rows(self) -> list[str]:
+        shapes = [f"{worker}: {_SHAPES[look(index).marker]}" for index, worker in enumerate(self.trace.workers)]
+        parts = ["workers " + ", ".join(shapes)]
+        if any(bar.kind == "hold" for bar in self.bars):
+            parts.append("hatched bar in a lane: believes it holds the lock")
+        if any(bar.kind == "section" for bar in self.bars):
+            parts.append("full bar: inside the section")
+        if self.lives:
+            parts.append("bar under Redis: the key lives")
+        return textwrap.wrap(" · ".join(parts), int((self.width - 0.2) / CHARACTER))
+
+
+_SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}
+_SHAPES["*"] = "star"
+
+
+def label(event: Event) -> str:
+    """What an event says in its lane."""
+    if event.kind == "clock":
+        gone = f"; gone: {', '.join(sorted(event.writes))}" if event.writes else ""
+        return shorten(f"clock: {event.text}{gone}", 2 * MOST_CHARACTERS)
+    text = event.text if event.kind == "call" else event.summary
+    if event.ending is not None and event.ending.error is not None:
+        text += f"; raised {event.ending.error}"
+    return shorten(text, MOST_CHARACTERS)
+
+
+def effect(event: Event) -> str:
+    """What an event did in the outside world."""
+    return "no effect" if event.reply == "already done" else event.text.partition("(")[0]
+
+
+def line(event: Event) -> str:
+    """The line of code beside an event."""
+    return shorten(f"line {event.line.number}: {event.line.text}", MOST_CHARACTERS) if event.line else ""
+
+
+def broken_text(name: str) -> str:
+    """What stands under an event that breaks a property."""
+    return f"✗ breaks: {name}"
