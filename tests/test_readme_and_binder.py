@@ -35,7 +35,8 @@ def test_the_readmes_ten_lines_do_what_they_say():
 @pytest.fixture(scope="module")
 def dockerfile():
     command = [sys.executable, "-m", "repo2docker", "--no-build", "--debug", str(ROOT)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return answer.stdout + answer.stderr
 
 
 def test_binder_builds_on_the_python_that_the_figures_are_stored_for(dockerfile):
