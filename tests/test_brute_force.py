@@ -26,8 +26,10 @@ def searched_outcomes(programs, crashes, pauses):
         found = BreadthFirst(engine, 1_000_000, None).run()
         outcomes = set()
         for state in found.ends:
-            (keys, *services), statuses = engine.outcome(state)
-            effects = tuple(call.key for call in services[0])
+            _, statuses = engine.outcome(state)
+            keys = engine.world.stores[1].contents(state[1])
+            slot = engine.world.slots["effects"]
+            effects = tuple(call.key for call in engine.world.stores[slot].contents(state[slot]))
             plain = tuple((key, list(value) if kind == "list" else value, left) for key, kind, value, left in keys)
             outcomes.add((plain, effects, tuple(STATUS[status] for status in statuses)))
         engine.close()
