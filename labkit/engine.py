@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from labkit.errors import ScenarioError
+from labkit.judge import Judge
 from labkit.lab import Lab, Scenario
 from labkit.machine import DEAD, Machine
 from labkit.process import Ending, Process
-from labkit.properties import Property
-from labkit.schedule import Choice
+from labkit.schedule import FAULTS, Choice
 from labkit.sharing import GlobalsGuard
 from labkit.world import World
 
 State = tuple[int, ...]
 UNLIMITED = -1
+KINDS = ("step", *FAULTS)
 
 
 class Move(NamedTuple):
@@ -31,22 +33,51 @@ class Move(NamedTuple):
     state: State
 
 
+@dataclass(frozen=True)
+class Budgets:
+    """What may go wrong in one execution.
+
+    Parameters
+    ----------
+    crashes: how many workers may be killed.
+    lost_replies: how many requests may take effect without their reply arriving.
+    signals: how many workers may get SIGTERM, among those that the scenario says may; None for all of them.
+    pauses: how often time may pass while a worker could step; None for as often as you like.
+    polls: after how many unchanged rounds a polling worker is left alone until something would be new to it.
+    """
+
+    crashes: int = 0
+    lost_replies: int = 0
+    signals: int | None = None
+    pauses: int | None = 0
+    polls: int = 3
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            may_be_none = name in ("pauses", "signals") and value is None
+            if not may_be_none and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+                raise ScenarioError(f"{name} is a number, 0 or more, not {value!r}")
+        if self.polls < 1:
+            raise ScenarioError("polls is at least 1: a worker must poll once before a repetition can be seen")
+
+
 class Engine:
     """One scenario, ready to be walked or searched.
 
     Parameters
     ----------
     scenario: builds the world.
-    crashes: how many workers may be killed in one execution.
-    pauses: how often time may pass while a worker could step; None for as often as you like.
+    budgets: what may go wrong in one execution.
     seed: what everything random in workers and stores depends on.
     absolute: whether the time belongs to the state. Without it, a step that reads the clock raises `ClockWasRead`.
     """
 
     def __init__(
-        self, scenario: Scenario, *, crashes: int = 0, pauses: int | None = 0, seed: int = 0, absolute: bool = True
+        self, scenario: Scenario, budgets: Budgets | None = None, *, seed: int = 0, absolute: bool = True
     ) -> None:
-        self._check_budgets(scenario, crashes, pauses)
+        if not callable(scenario):
+            raise ScenarioError(f"a scenario is a function that takes a Lab, not {type(scenario).__name__}")
+        self.budgets = budgets or Budgets()
         self._scenario, self._seed = scenario, seed
         self.world = World(seed, absolute)
         self._idle_labs: list[Lab] = []
@@ -54,46 +85,69 @@ class Engine:
         if not root.workers:
             raise ScenarioError("the scenario has no workers: call `lab.worker(name, function, ...)` in it")
         self.plans = list(root.workers.values())
-        self.properties = root.properties
+        self.properties = tuple(root.properties)
         self._guard = GlobalsGuard([plan.function for plan in self.plans])
         start_stores = tuple(self.world.view)
-        self.machines = [self._machine(name, plan.spared) for name, plan in root.workers.items()]
+        self.machines = [self._machine(name) for name in root.workers]
         self.names = [machine.name for machine in self.machines]
+        count = len(self.machines)
         self._first_worker = len(start_stores)
-        self._crashes = self._first_worker + len(self.machines)
-        self._pauses = self._crashes + 1
-        self.clock_code = 2 * len(self.machines)
-        budgets = (crashes, UNLIMITED if pauses is None else pauses)
-        self.start: State = (*start_stores, *(machine.start_number for machine in self.machines), *budgets)
-        self._answers: dict[Any, tuple[str, ...]] = {}
-        self._observed: dict[Any, Any] = {}
+        self._budget = {kind: self._first_worker + count + place for place, kind in enumerate(("clock", *FAULTS))}
+        self.clock_code = len(KINDS) * count
+        signals = sum(plan.signals for plan in self.plans)
+        limits = {
+            "clock": UNLIMITED if self.budgets.pauses is None else self.budgets.pauses,
+            "crash": self.budgets.crashes,
+            "lose": self.budgets.lost_replies,
+            "signal": signals if self.budgets.signals is None else min(signals, self.budgets.signals),
+        }
+        workers = (machine.start_number for machine in self.machines)
+        self.start: State = (*start_stores, *workers, *(limits[kind] for kind in self._budget))
+        self.judge = Judge(root.properties, self.world, self.machines, self._first_worker)
 
     # ---- what is enabled, and what it leads to
 
     def enabled(self, state: State) -> list[int]:
         """The numbers of the enabled choices: steps first, then the clock, then faults."""
-        first, machines = self._first_worker, self.machines
-        living = [code for code in range(len(machines)) if state[first + code] >= 0]
-        steps = [code for code in living if not machines[code].left[state[first + code]]]
+        count, plans = len(self.machines), self.plans
+        living = [code for code in range(count) if state[self._first_worker + code] >= 0]
+        steps = [code for code in living if self._can_step(state, code)]
         found = list(steps)
         # A spared worker is not paused: while it can step, time stands still.
-        may_pass = not steps or (state[self._pauses] and not any(machines[code].spared for code in steps))
+        may_pass = not steps or (state[self._budget["clock"]] and not any(plans[code].spared for code in steps))
         if living and may_pass and self._next_deadline(state) is not None:
             found.append(self.clock_code)
-        if state[self._crashes]:
-            found += [len(machines) + code for code in living if not machines[code].spared]
+        if state[self._budget["crash"]]:
+            found += [count + code for code in living if not plans[code].spared]
+        if state[self._budget["lose"]]:
+            found += [2 * count + code for code in steps if not plans[code].spared and self._can_lose(state, code)]
+        if state[self._budget["signal"]]:
+            found += [3 * count + code for code in living if plans[code].signals and not self._signalled(state, code)]
         return found
 
     def take(self, state: State, code: int) -> Move:
         """What an enabled choice leads to."""
-        count = len(self.machines)
-        if code < count:
-            return self._step(state, code)
         if code == self.clock_code:
             return Move(code, 1, self._tick(state))
+        kind, worker = divmod(code, len(self.machines))
+        if kind == 0:
+            return self._step(state, worker)
         after = list(state)
-        after[self._first_worker + code - count] = DEAD
-        after[self._crashes] -= 1
+        machine, index = self.machines[worker], self._first_worker + worker
+        number = state[index]
+        after[self._budget[KINDS[kind]]] -= 1
+        if KINDS[kind] == "crash":
+            after[index] = DEAD
+        elif KINDS[kind] == "signal":
+            after[index] = machine.signal(number)
+        else:
+            slot, operation = machine.slot[number], machine.moments[number].operation
+            store = self.world.stores[slot]
+            outcome = store.apply(state[slot], operation.request, state[0])
+            after[slot] = store.hang_up(outcome.state, getattr(operation.request, "connection", ""))
+            after[index] = machine.lose(number)
+        if after[index] < 0:
+            self._hang_up(after, worker)
         return Move(code, 1, tuple(after))
 
     def moves(self, state: State) -> list[Move]:
@@ -104,14 +158,39 @@ class Engine:
         """Whether nothing but faults can still happen."""
         return all(len(self.machines) <= code < self.clock_code for code in enabled)
 
-    def _step(self, state: State, code: int) -> Move:
-        machine, index = self.machines[code], self._first_worker + code
+    def _step(self, state: State, worker: int) -> Move:
+        machine, index = self.machines[worker], self._first_worker + worker
         number = state[index]
         slot = machine.slot[number]
         key = (number, state[slot], state[0])
         after = list(state)
         after[index], after[slot] = machine.steps.get(key) or machine.step(key)
-        return Move(code, machine.cost[number], tuple(after))
+        if after[index] < 0:
+            self._hang_up(after, worker)
+        return Move(worker, machine.cost[number], tuple(after))
+
+    def _hang_up(self, after: list[int], worker: int) -> None:
+        """The server drops the connections of a process that is gone."""
+        for slot, store in enumerate(self.world.stores):
+            after[slot] = store.hang_up(after[slot], f"{self.names[worker]}/")
+
+    def _can_step(self, state: State, worker: int) -> bool:
+        machine, number = self.machines[worker], state[self._first_worker + worker]
+        if machine.idle[number]:
+            return not machine.left[number] and machine.would_differ(number, state)
+        if not machine.left[number]:
+            return True
+        if not machine.blocks[number]:
+            return False  # it sleeps
+        slot = machine.slot[number]
+        return self.world.stores[slot].ready(state[slot], machine.moments[number].operation.request, state[0])
+
+    def _can_lose(self, state: State, worker: int) -> bool:
+        machine, number = self.machines[worker], state[self._first_worker + worker]
+        return machine.slot[number] != 0  # the clock's replies do not travel
+
+    def _signalled(self, state: State, worker: int) -> bool:
+        return self.machines[worker].moments[state[self._first_worker + worker]].signalled
 
     def _next_deadline(self, state: State) -> int | None:
         """How long until a worker wakes or a key expires."""
@@ -121,7 +200,10 @@ class Engine:
             if left is not None and (wait is None or left < wait):
                 wait = left
         for number, machine in zip(state[self._first_worker :], self.machines, strict=False):
-            if number >= 0 and (left := machine.left[number]) and (wait is None or left < wait):
+            left = machine.left[number] if number >= 0 else 0
+            # The wake-up of an idle worker matters only when it would see something new.
+            matters = left > 0 and (not machine.idle[number] or machine.would_differ(number, state))
+            if matters and (wait is None or left < wait):
                 wait = left
         return wait
 
@@ -129,75 +211,29 @@ class Engine:
         """The state at the next deadline."""
         elapsed = self._next_deadline(state)
         assert elapsed is not None
-        numbers = state[self._first_worker : self._crashes]
-        pairs = list(zip(self.machines, numbers, strict=True))
-        paused = any(number >= 0 and not machine.left[number] for machine, number in pairs)
-        pauses = state[self._pauses] - (paused and state[self._pauses] != UNLIMITED)
-        stores = [store.age(state[slot], elapsed) for slot, store in enumerate(self.world.stores)]
-        workers = [machine.age(number, elapsed) if number >= 0 else number for machine, number in pairs]
-        return (*stores, *workers, state[self._crashes], pauses)
+        count = len(self.machines)
+        workers = list(state[self._first_worker : self._first_worker + count])
+        paused = any(number >= 0 and self._can_step(state, worker) for worker, number in enumerate(workers))
+        after = [store.age(state[slot], elapsed) for slot, store in enumerate(self.world.stores)]
+        after += [number if number < 0 else self.machines[w].age(number, elapsed) for w, number in enumerate(workers)]
+        after += state[self._first_worker + count :]
+        place = self._budget["clock"]
+        if paused and after[place] != UNLIMITED:
+            after[place] -= 1
+        return tuple(after)
 
     # ---- choices and their numbers
 
     def choice(self, code: int) -> Choice:
         """The choice that a number stands for."""
-        count = len(self.machines)
         if code == self.clock_code:
             return Choice("clock")
-        return Choice("step" if code < count else "crash", self.names[code % count])
+        kind, worker = divmod(code, len(self.machines))
+        return Choice(KINDS[kind], self.names[worker])
 
     def number_of(self, state: State, worker: int) -> int:
         """The number of a worker's moment in a state; negative once it takes no step again."""
         return state[self._first_worker + worker]
-
-    # ---- properties
-
-    def broken(self, state: State, end: bool) -> tuple[str, ...]:
-        """The names of the properties that do not hold in a state; those `at_end` only at an end."""
-        insides, key = self._view(state)
-        answer = self._answers.get((key, end))
-        if answer is None:
-            asked = [p for p in self.properties if p.remember is None and (end or p.kind == "always")]
-            with self.world.looking_at(state, insides):
-                answer = tuple(prop.name for prop in asked if not prop.holds())
-            self._answers[key, end] = answer
-        return answer
-
-    def broken_by(self, before: State, after: State) -> tuple[str, ...]:
-        """The names of the remembering properties that a step between two states breaks."""
-        names = []
-        for prop in self.properties:
-            if prop.remember is not None:
-                values = self._observe(prop, before), self._observe(prop, after)
-                with self.world.looking_at(after, self._view(after)[0]):
-                    if not prop.holds(*values):
-                        names.append(prop.name)
-        return tuple(names)
-
-    @property
-    def remembers(self) -> bool:
-        """Whether any property needs the observer's value before a step."""
-        return any(prop.remember is not None for prop in self.properties)
-
-    def _observe(self, prop: Property, state: State) -> Any:
-        insides, key = self._view(state)
-        known = (prop.name, key)
-        if known not in self._observed:
-            with self.world.looking_at(state, insides):
-                self._observed[known] = prop.observe()
-        return self._observed[known]
-
-    def _view(self, state: State) -> tuple[dict[str, int], Any]:
-        """What properties can see of a state, and a key for it: the stores and who is inside which section."""
-        stores = state[: self._first_worker]
-        if not any(machine.has_sections for machine in self.machines):
-            return {}, stores
-        insides: dict[str, int] = {}
-        for code, machine in enumerate(self.machines):
-            number = state[self._first_worker + code]
-            for section in machine.sections[number] if number >= 0 else ():
-                insides[section] = insides.get(section, 0) + 1
-        return insides, (stores, tuple(sorted(insides.items())))
 
     # ---- building and letting go
 
@@ -208,7 +244,7 @@ class Engine:
             self._scenario(lab)
         return lab
 
-    def _machine(self, name: str, spared: bool) -> Machine:
+    def _machine(self, name: str) -> Machine:
         labs: dict[int, Lab] = {}
 
         def start() -> Process:
@@ -220,16 +256,32 @@ class Engine:
         def release(process: Process) -> None:
             self._idle_labs.append(labs.pop(id(process)))
 
-        return Machine(name, spared, start, release, self.world.stores, self.world.slots)
+        return Machine(name, start, release, self.world.stores, self.world.slots, self.budgets.polls)
 
     def outcome(self, state: State) -> tuple[Any, ...]:
         """A state as plain, comparable data: what every store holds, and how every worker stands."""
         stores = tuple(store.contents(state[slot]) for slot, store in enumerate(self.world.stores) if slot)
-        return stores, tuple(min(number, 0) for number in state[self._first_worker : self._crashes])
+        return stores, tuple(min(self.number_of(state, worker), 0) for worker in range(len(self.machines)))
 
     def raised(self) -> dict[str, Ending]:
         """The workers that ended with an exception in some schedule, and the first such ending of each."""
         return {machine.name: machine.raised[0] for machine in self.machines if machine.raised}
+
+    def left_waiting(self, state: State) -> dict[str, str]:
+        """For each worker that has not ended, what it waits for."""
+        found = {}
+        for worker, machine in enumerate(self.machines):
+            number = self.number_of(state, worker)
+            if number >= 0:
+                operation = machine.moments[number].operation
+                text = self.world.stores[machine.slot[number]].describe(operation.request).text
+                found[machine.name] = f"polls in vain, then {text}" if machine.idle[number] else text
+        return found
+
+    def skipped_polls(self) -> list[str]:
+        """The workers whose polling was cut short although the scenario does not say that they go on for ever."""
+        pairs = zip(self.machines, self.plans, strict=True)
+        return [machine.name for machine, plan in pairs if machine.skipped_polls and not plan.forever]
 
     def check_globals(self) -> None:
         """`ScenarioError` when a worker changed a global variable."""
@@ -239,12 +291,3 @@ class Engine:
         """Let go of all processes; without `collect` they stay as a SIGKILL leaves them."""
         for machine in self.machines:
             machine.close(collect)
-
-    @staticmethod
-    def _check_budgets(scenario: object, crashes: object, pauses: object) -> None:
-        if not callable(scenario):
-            raise ScenarioError(f"a scenario is a function that takes a Lab, not {type(scenario).__name__}")
-        if not isinstance(crashes, int) or isinstance(crashes, bool) or crashes < 0:
-            raise ScenarioError(f"crashes is a number of crashes, 0 or more, not {crashes!r}")
-        if pauses is not None and (not isinstance(pauses, int) or isinstance(pauses, bool) or pauses < 0):
-            raise ScenarioError(f"pauses is a number of pauses, 0 or more, or None for any number, not {pauses!r}")

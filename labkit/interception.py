@@ -12,6 +12,7 @@ import functools
 import os
 import random
 import secrets
+import signal
 import sys
 import threading
 import time
@@ -23,13 +24,16 @@ from operator import attrgetter
 from typing import Any
 
 from labkit.errors import ScenarioError
-from labkit.process import Operation, current_process
+from labkit.process import Handler, Operation, current_process
 
 EPOCH = 1_767_258_000  # the lab's clock starts on 2026-01-01 at 09:00 UTC
 MICROSECONDS = 1_000_000
 
 # redis-py measures itself for telemetry; those readings change nothing that a worker does.
 _TELEMETRY = ("redis.client", "redis.connection", "redis.observability", "redis.asyncio", "logging")
+
+# fakeredis reads the clock here to age keys, which the lab does relative to now.
+_RELATIVE = ("fakeredis._socket", "fakeredis._core", "fakeredis._helpers", "fakeredis.model._client")
 
 
 class Serving(threading.local):
@@ -74,7 +78,7 @@ def _clock(real: Callable[[], Any], convert: Callable[[int], Any]) -> Callable[[
             return convert(process.perform(Operation("clock", ("read",))))
         if serving.now is None:
             return real()
-        if not _caller_is(("fakeredis._socket", "fakeredis._core", "fakeredis._helpers", "fakeredis.model._client")):
+        if not _caller_is(_TELEMETRY + _RELATIVE):
             serving.clock_was_read = True
         return convert(serving.now)
 
@@ -92,6 +96,20 @@ def _sleep(seconds: float) -> None:
         _real_sleep(seconds)
     else:
         raise ScenarioError("a scenario's set-up and its properties take no time: move the sleep into a worker")
+
+
+def _signal(real: Callable[..., Any]) -> Callable[..., Any]:
+    """A dispatcher for `signal.signal`: a worker's handlers are its own."""
+
+    def signal_(number: int, handler: Handler) -> Any:
+        process = current_process()
+        if process is None:
+            return real(number, handler)
+        before = process.handlers.get(number, signal.SIG_DFL)
+        process.handlers[number] = handler
+        return before
+
+    return signal_
 
 
 def _random(real: Callable[..., Any], draw: Callable[[random.Random], Callable[..., Any]]) -> Callable[..., Any]:
@@ -156,6 +174,7 @@ def _replacements() -> list[tuple[types.ModuleType, str, Any]]:
         (time, "perf_counter_ns", _clock(time.perf_counter_ns, lambda now: now * nano)),
         (time, "sleep", _sleep),
         (datetime, "datetime", _Datetime),
+        (signal, "signal", _signal(signal.signal)),
         (uuid, "uuid1", _random(uuid.uuid1, lambda chance: _uuid(chance, 1))),
         (uuid, "uuid4", _random(uuid.uuid4, lambda chance: _uuid(chance, 4))),
         (os, "urandom", _random(os.urandom, lambda chance: chance.randbytes)),

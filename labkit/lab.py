@@ -9,13 +9,13 @@ from typing import Any, Protocol
 
 import redis
 
-from labkit.errors import ScenarioError, Unsupported
-from labkit.process import Operation, current_process
+from labkit.errors import ScenarioError
+from labkit.process import Lost, Operation, current_process
 from labkit.properties import Property
 from labkit.schedule import is_worker_name
 from labkit.sharing import Ownership
+from labkit.stores.commands import Request
 from labkit.stores.connection import LabPool, lab_client
-from labkit.stores.embedded_redis import Request
 from labkit.stores.services import READY_MADE, Call
 
 Scenario = Callable[["Lab"], None]
@@ -29,6 +29,8 @@ class WorkerPlan:
     function: Callable[..., object]
     arguments: tuple[Any, ...]
     spared: bool
+    forever: bool
+    signals: int
 
     def code(self) -> Callable[[], object]:
         """The worker's function with its arguments bound."""
@@ -126,7 +128,13 @@ class Lab:
         return self.service("events")
 
     def worker(
-        self, name: str, function: Callable[..., object], *arguments: Any, spared: bool = False, forever: bool = False
+        self,
+        name: str,
+        function: Callable[..., object],
+        *arguments: Any,
+        spared: bool = False,
+        forever: bool = False,
+        signals: int = 0,
     ) -> None:
         """Add a worker: one simulated process that runs a function.
 
@@ -136,7 +144,8 @@ class Lab:
         function: ordinary synchronous code. It shares nothing with other workers but stores and services.
         arguments: what the function is called with.
         spared: whether faults and pauses never hit this worker (a reaper, an operator's retry).
-        forever: not supported yet.
+        forever: whether it need not finish (a poller, a relay).
+        signals: 1 when SIGTERM may reach it, once, at any moment; its handler is what it gave `signal.signal`.
 
         Raises `ScenarioError` for a bad name, or for a changeable object that another worker has too.
         """
@@ -146,10 +155,10 @@ class Lab:
             raise ScenarioError(f"there are two workers called {name!r}")
         if not callable(function):
             raise ScenarioError(f"worker {name} needs a function, not {type(function).__name__}: did you call it?")
-        if forever:
-            raise Unsupported(f"worker {name}: the lab does not model forever=True yet; give the loop an end")
+        if signals not in (0, 1):
+            raise ScenarioError(f"worker {name}: signals is 0 or 1, not {signals!r}")
         self._ownership.claim(name, (function, *arguments))
-        self.workers[name] = WorkerPlan(name, function, arguments, spared)
+        self.workers[name] = WorkerPlan(name, function, arguments, spared, forever, signals)
 
     def always(self, name: str, check: Callable[..., object], remember: Callable[[], Any] | None = None) -> None:
         """State what must hold after every step.
@@ -194,9 +203,8 @@ class Lab:
         process = current_process()
         return self._host.outside_request(operation) if process is None else process.perform(operation)
 
-    def _perform_redis(self, request: Request) -> tuple[Any, ...]:
-        replies: tuple[Any, ...] = self._perform(Operation("redis", request))
-        return replies
+    def _perform_redis(self, request: Request) -> Any:
+        return self._perform(Operation("redis", request))
 
 
 class Service:
@@ -226,11 +234,14 @@ class Service:
         fields: anything else to send along.
 
         Returns `done`, or `already done` when the service recognised the idempotency key.
+        Raises `TimeoutError` when the reply is lost; the effect may have happened all the same.
         """
         sent = tuple(sorted((name, str(value)) for name, value in fields.items()))
         call = Call(str(key), None if idempotency_key is None else str(idempotency_key), sent)
-        answer: str = self._lab._perform(Operation(self.name, call))
-        return answer
+        answer = self._lab._perform(Operation(self.name, call))
+        if isinstance(answer, Lost):
+            raise TimeoutError(f"no reply from {self.name}: whether it took effect is unknown")
+        return str(answer)
 
     send = publish = call
 

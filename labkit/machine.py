@@ -11,8 +11,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
 from labkit.errors import Nondeterminism
-from labkit.process import Ending, Process, Step
-from labkit.stores.base import Store, fresh
+from labkit.moment import LOST, SIGNAL, Moment
+from labkit.process import Ending, Lost, Process, Signal, Step
+from labkit.stores.base import FOR_EVER, Store, fresh
 
 # A worker that will take no step again is only its status.
 FINISHED, RAISED, DEAD = -1, -2, -3
@@ -20,120 +21,148 @@ FINISHED, RAISED, DEAD = -1, -2, -3
 KEPT_PROCESSES = 32
 
 
-class Moment:
-    """A point in a worker's life: the replies so far, and what it does next.
-
-    Parameters
-    ----------
-    parent: the moment before the last reply, or None at the start.
-    reply: the last reply.
-    arrived: the step at which the worker stopped, or how it ended.
-    printed: what it printed since the moment before.
-    """
-
-    __slots__ = ("after", "arrived", "parent", "printed", "reply")
-
-    def __init__(self, parent: Moment | None, reply: object, arrived: Step | Ending, printed: str) -> None:
-        self.parent = parent
-        self.reply = reply
-        self.arrived = arrived
-        self.printed = printed
-        self.after: dict[str, Moment] = {}
-
-    @property
-    def step(self) -> Step:
-        """The step at which the worker stopped; only for moments that are no ending."""
-        assert isinstance(self.arrived, Step)
-        return self.arrived
-
-    def path(self) -> list[Moment]:
-        """The moments from the start to this one."""
-        moments: list[Moment] = []
-        moment: Moment | None = self
-        while moment is not None:
-            moments.append(moment)
-            moment = moment.parent
-        return moments[::-1]
-
-
 class Machine:
-    """One worker's moments, numbered together with how long it still sleeps.
+    """One worker's moments, numbered together with how long it still waits.
+
+    A number stands for a moment and the microseconds until the worker wakes: 0 when it waits for nothing,
+    `FOR_EVER` when only another worker can wake it. A moment at which the worker is polling is *idle*: a
+    wake-up that would get the replies it had before changes nothing, so it is left out until one would differ.
 
     Parameters
     ----------
     name: the worker's name.
-    spared: whether faults never hit it.
     start: makes a fresh process of the worker.
     release: told when a process came to its end, so that what it was built from can serve again.
     stores: the stores by slot, and the slot of each store's name.
+    polls: after how many unchanged rounds a polling worker is idle.
     """
 
     def __init__(
         self,
         name: str,
-        spared: bool,
         start: Callable[[], Process],
         release: Callable[[Process], None],
         stores: Sequence[Store],
         slots: dict[str, int],
+        polls: int,
     ) -> None:
-        self.name, self.spared = name, spared
+        self.name = name
         self._start, self._release = start, release
-        self._stores, self._slots = stores, slots
-        # By number: the moment, the microseconds it still sleeps, the slot of the store it asks, what asking costs.
+        self._stores, self._slots, self._polls = stores, slots, polls
+        # By number: the moment, the time until it wakes, the slot of the store it asks, what asking costs.
         self.moments: list[Moment] = []
         self.left: list[int] = []
         self.slot: list[int] = []
         self.cost: list[int] = []
-        self.sections: list[tuple[str, ...]] = []
-        self.has_sections = False
+        self.blocks: list[bool] = []
+        self.idle: list[bool] = []
         self.raised: list[Ending] = []
+        self.has_sections = False
+        self.skipped_polls = False
+        self.runs = 0
         # (number, state of the store, time) -> (number, state of the store)
         self.steps: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._numbers: dict[tuple[int, int], int] = {}
         self._aged: dict[tuple[int, int], int] = {}
         self._paused: OrderedDict[int, Process] = OrderedDict()
-        self.runs = 0
         process, arrived, printed = self._begin()
         self.first = Moment(None, None, arrived, printed)
-        self.start_number = self._number(self.first, 0)
+        self.start_number = self._arrive(self.first)
         self._pause(self.first, process)
+
+    # ---- going on
 
     def step(self, key: tuple[int, int, int]) -> tuple[int, int]:
         """Take the next operation of a numbered moment, for the first time on this state of the store."""
         number, state, now = key
         moment = self.moments[number]
-        operation = moment.step.operation
-        outcome = self._stores[self.slot[number]].apply(state, operation.request, now)
-        child = self.after(moment, outcome.reply)
-        sleeps = operation.request[1] if operation.store == "clock" and operation.request[0] == "sleep" else 0
-        result = self.steps[key] = (self._number(child, sleeps), outcome.state)
+        outcome = self._stores[self.slot[number]].apply(state, moment.operation.request, now)
+        child = self.after(moment, outcome.reply, wrote=outcome.wrote)
+        result = self.steps[key] = (self._arrive(child), outcome.state)
         return result
 
-    def after(self, moment: Moment, reply: object) -> Moment:
-        """The moment that follows a reply; runs the worker's code when this history is new."""
-        known = repr(reply)
-        child = moment.after.get(known)
-        if child is None:
-            process = self._paused.pop(id(moment), None) or self._run_to(moment)
-            arrived, printed = process.resume(fresh(reply))
-            child = moment.after[known] = Moment(moment, reply, arrived, printed)
-            self._pause(child, process)
-        return child
+    def lose(self, number: int) -> int:
+        """The number after the next operation took effect and its reply was lost."""
+        return self._arrive(self.after(self.moments[number], LOST, wrote=True))
+
+    def signal(self, number: int) -> int:
+        """The number after SIGTERM reached the worker where it stands; what it waited for goes on."""
+        moment = self.moments[number]
+        child = self.after(moment, SIGNAL, wrote=True)
+        same = not isinstance(child.arrived, Ending) and child.operation == moment.operation
+        return self._number(child, self.left[number]) if same else self._arrive(child)
 
     def age(self, number: int, elapsed: int) -> int:
         """The number after time has passed."""
         left = self.left[number]
-        if not left:
+        if self.idle[number]:
+            period = self._waits(self.moments[number])
+            self.skipped_polls = self.skipped_polls or elapsed > left
+            return self._number(self.moments[number], (left - elapsed) % period)
+        if left <= 0:
             return number
         aged = self._aged.get((number, elapsed))
         if aged is None:
             aged = self._aged[number, elapsed] = self._number(self.moments[number], left - elapsed)
         return aged
 
+    def after(self, moment: Moment, reply: object, wrote: bool) -> Moment:
+        """The moment that follows a reply; runs the worker's code when this history is new."""
+        known = (repr(reply), wrote)
+        child = moment.after.get(known)
+        if child is None:
+            process = self._paused.pop(id(moment), None) or self._run_to(moment)
+            arrived, printed = process.resume(_deliver(reply))
+            child = moment.after[known] = Moment(moment, reply, arrived, printed, wrote)
+            self._pause(child, process)
+        return child
+
+    def would_differ(self, number: int, state: tuple[int, ...]) -> bool:
+        """Whether an idle worker's next round would get another reply than the rounds before."""
+        for operation, reply in self.moments[number].round:
+            slot = self._slots[operation.store]
+            if repr(self._stores[slot].apply(state[slot], operation.request, state[0]).reply) != reply:
+                return True
+        return False
+
+    # ---- numbers
+
+    def _arrive(self, moment: Moment) -> int:
+        """The number of a moment that the worker has just come to."""
+        if isinstance(moment.arrived, Ending):
+            if moment.arrived.killed:
+                return DEAD
+            if moment.arrived.error is None:
+                return FINISHED
+            if moment.arrived not in self.raised:
+                self.raised.append(moment.arrived)
+            return RAISED
+        return self._number(moment, self._waits(moment))
+
+    def _number(self, moment: Moment, left: int) -> int:
+        number = self._numbers.get((id(moment), left))
+        if number is None:
+            number = self._numbers[id(moment), left] = len(self.moments)
+            operation = moment.operation
+            slot = self._slots[operation.store]
+            self.moments.append(moment)
+            self.left.append(left)
+            self.slot.append(slot)
+            self.cost.append(self._stores[slot].describe(operation.request).costs)
+            self.blocks.append(operation.store != "clock" and self._waits(moment) != 0)
+            self.idle.append(moment.repeats >= self._polls and moment.is_sleep)
+            self.has_sections = self.has_sections or bool(moment.step.sections)
+        return number
+
+    def _waits(self, moment: Moment) -> int:
+        operation = moment.operation
+        return self._stores[self._slots[operation.store]].waits(operation.request)
+
+    # ---- processes
+
     def rehearse(self) -> None:
         """Run the longest history once more; `Nondeterminism` when the worker does something else this time."""
-        moment = max(self.moments, key=lambda moment: len(moment.path()), default=None)
+        moment = max(self.moments, key=lambda moment: moment.depth, default=None)
         if moment is not None:
             self._let_go(self._run_to(moment))
 
@@ -146,26 +175,6 @@ class Machine:
                 process.keep_for_ever()
         self._paused.clear()
 
-    def _number(self, moment: Moment, left: int) -> int:
-        if isinstance(moment.arrived, Ending):
-            if moment.arrived.error is None:
-                return FINISHED
-            if moment.arrived not in self.raised:
-                self.raised.append(moment.arrived)
-            return RAISED
-        number = self._numbers.get((id(moment), left))
-        if number is None:
-            number = self._numbers[id(moment), left] = len(self.moments)
-            step = moment.arrived
-            slot = self._slots[step.operation.store]
-            self.moments.append(moment)
-            self.left.append(left)
-            self.slot.append(slot)
-            self.cost.append(self._stores[slot].describe(step.operation.request).costs)
-            self.sections.append(step.sections)
-            self.has_sections = self.has_sections or bool(step.sections)
-        return number
-
     def _begin(self) -> tuple[Process, Step | Ending, str]:
         self.runs += 1
         process = self._start()
@@ -175,7 +184,7 @@ class Machine:
         process, arrived, _ = self._begin()
         for count, point in enumerate(moment.path()):
             if point.parent is not None:
-                arrived, _ = process.resume(fresh(point.reply))
+                arrived, _ = process.resume(_deliver(point.reply))
             self._compare(count + 1, point.arrived, arrived)
         return process
 
@@ -201,12 +210,26 @@ class Machine:
     def _pause(self, moment: Moment, process: Process) -> None:
         if process.dead:
             self._release(process)
-            return
-        self._paused[id(moment)] = process
-        if len(self._paused) > KEPT_PROCESSES:
-            self._let_go(self._paused.popitem(last=False)[1])
+        elif isinstance(moment.arrived, Ending):
+            process.keep_for_ever()  # SIGTERM killed it: no clean-up
+        else:
+            self._paused[id(moment)] = process
+            if len(self._paused) > KEPT_PROCESSES:
+                self._let_go(self._paused.popitem(last=False)[1])
 
     def _let_go(self, process: Process) -> None:
         process.abandon()
         if process.dead:
             self._release(process)
+
+
+def _deliver(reply: object) -> object:
+    """What a process is given: its reply, or what happened instead of one."""
+    if reply is LOST:
+        return Lost()
+    if reply is SIGNAL:
+        return Signal()
+    return fresh(reply)
+
+
+__all__ = ["DEAD", "FINISHED", "FOR_EVER", "RAISED", "Machine"]

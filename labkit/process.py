@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import io
 import random
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout, suppress
@@ -59,15 +60,30 @@ class Ending:
     ----------
     error: `TypeName: message` of the exception that ended it, or None when it returned.
     line: the line that raised, or None.
+    killed: whether a signal that it does not handle ended it.
     """
 
     error: str | None = None
     line: Line | None = None
+    killed: bool = False
 
     def __str__(self) -> str:
+        if self.killed:
+            return "was killed by SIGTERM"
         if self.error is None:
             return "returned"
         return f"raised {self.error}" + (f" ({self.line})" if self.line else "")
+
+
+class Lost:
+    """Instead of a reply: the operation took effect, and nothing more is heard of it."""
+
+
+class Signal:
+    """Instead of a reply: SIGTERM arrived, and the operation is still to be done."""
+
+
+Handler = Callable[[int, Any], object] | int | None
 
 
 class Process(greenlet.greenlet):  # type: ignore[misc]
@@ -86,6 +102,8 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         self.chance = chance
         self.sections: list[str] = []
         self.condemned = False
+        self.connections = 0
+        self.handlers: dict[int, Handler] = {}
         self._code = code
 
     def _body(self, _: object) -> Ending:
@@ -117,9 +135,25 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         """Take a step: called by the worker's own code, answered by whoever resumed it."""
         if self.condemned:
             raise greenlet.GreenletExit
+        step = Step(operation, learners_line(sys._getframe(1)), tuple(self.sections))
+        while isinstance(reply := self._ask(step), Signal):
+            self._handle(signal.SIGTERM)
+        return reply
+
+    def _ask(self, message: Step | Ending) -> Any:
+        if self.condemned:
+            raise greenlet.GreenletExit
         parent = self.parent
         assert parent is not None
-        return parent.switch(Step(operation, learners_line(sys._getframe(1)), tuple(self.sections)))
+        return parent.switch(message)
+
+    def _handle(self, number: int) -> None:
+        """Do what the worker's code wants done about a signal, in the middle of what it was doing."""
+        handler = self.handlers.get(number, signal.SIG_DFL)
+        if callable(handler):
+            handler(number, sys._getframe(2))
+        elif handler == signal.SIG_DFL:
+            self._ask(Ending(killed=True))
 
     def abandon(self) -> None:
         """Let go of a process that a search no longer needs; nothing it still does can take effect."""

@@ -10,7 +10,7 @@ from typing import overload
 
 from labkit.errors import ScheduleError
 
-FAULTS = ("crash",)
+FAULTS = ("crash", "lose", "signal")
 _WORKER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 
 
@@ -25,8 +25,8 @@ class Choice:
 
     Parameters
     ----------
-    kind: `step` (let a worker take its next step), `clock` (time passes to the next deadline) or
-        `crash` (the worker's process is killed).
+    kind: `step` (let a worker take its next step), `clock` (time passes to the next deadline), `crash` (the worker's
+        process is killed), `lose` (its next request takes effect, and the reply is lost) or `signal` (it gets SIGTERM).
     worker: the worker's name; None for `clock`.
     """
 

@@ -6,6 +6,7 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from labkit.engine import Budgets, Engine
 from labkit.process import Ending
 from labkit.trace import Trace
 
@@ -17,19 +18,32 @@ class Bounds:
     Parameters
     ----------
     workers: how many workers the scenario has.
-    crashes: how many of them may be killed in one execution.
-    pauses: how often time may pass while a worker could step; None for as often as you like.
+    budgets: what might go wrong in one execution.
     seed: what everything random in the workers depends on.
+    signalled: how many workers might get SIGTERM.
     """
 
     workers: int
-    crashes: int
-    pauses: int | None
+    budgets: Budgets
     seed: int = 0
+    signalled: int = 0
+
+    @classmethod
+    def of(cls, engine: Engine, seed: int) -> Bounds:
+        """The bounds of an engine."""
+        declared = sum(plan.signals for plan in engine.plans)
+        signals = engine.budgets.signals
+        return cls(len(engine.machines), engine.budgets, seed, declared if signals is None else min(declared, signals))
 
     def __str__(self) -> str:
-        pauses = "any number of pauses" if self.pauses is None else _at_most(self.pauses, "pause")
-        return f"{_number(self.workers, 'worker')}, {_at_most(self.crashes, 'crash')}, {pauses}"
+        budgets = self.budgets
+        parts = [_number(self.workers, "worker"), _at_most(budgets.crashes, "crash")]
+        if budgets.lost_replies:
+            parts.append(_at_most(budgets.lost_replies, "lost reply"))
+        if self.signalled:
+            parts.append(_at_most(self.signalled, "signal"))
+        parts.append("any number of pauses" if budgets.pauses is None else _at_most(budgets.pauses, "pause"))
+        return ", ".join(parts)
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,8 @@ class Verdict:
     stopped: why the search was cut short; None when it was not.
     unvisited: how many states were seen but not followed up.
     raised: workers that ended with an exception in some execution, and how.
+    skipped_polls: workers that were left polling although they might have given up.
+    waiting: workers that some execution left waiting at its end, and what for.
     scenario: the scenario's name.
     """
 
@@ -62,6 +78,8 @@ class Verdict:
     stopped: str | None = None
     unvisited: int = 0
     raised: Mapping[str, Ending] = field(default_factory=dict)
+    skipped_polls: tuple[str, ...] = ()
+    waiting: Mapping[str, str] = field(default_factory=dict)
     scenario: str = "scenario"
 
     @property
@@ -82,12 +100,19 @@ class Verdict:
     def _why(self) -> str:
         if self.stopped is not None:
             return f"the search was cut short ({self.stopped}); {self.unvisited:,} states seen were not followed up."
+        if self.skipped_polls:
+            who = " and ".join(self.skipped_polls)
+            return (
+                f"{who} polled without news, and was left alone after {_number(self.bounds.budgets.polls, 'round')}. "
+                "Raise `polls`, or say `forever=True` if it never gives up."
+            )
         return "no execution reached an end, so nothing was judged there. Does every worker wait for something?"
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know besides the headline."""
         notes = [f"{name} {ending} in some executions." for name, ending in self.raised.items()]
+        notes += [f"{name} may be left waiting: {what}." for name, what in self.waiting.items()]
         if not self.properties:
             notes.append("The scenario states no property, so there was nothing to violate.")
         if self.violations and self.stopped is not None:
@@ -100,6 +125,7 @@ class Verdict:
     def replay_line(self, trace: Trace) -> str:
         """A line of Python that executes a counterexample again."""
         seed = f", seed={self.bounds.seed}" if self.bounds.seed else ""
+        seed += f", polls={self.bounds.budgets.polls}" if self.bounds.budgets.polls != Budgets.polls else ""
         return f'replay({self.scenario}, "{trace.schedule}"{seed})'
 
     def __repr__(self) -> str:
@@ -121,7 +147,7 @@ class Verdict:
 
 
 def _number(count: int, noun: str) -> str:
-    plural = noun + ("es" if noun.endswith("sh") else "s")
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + ("es" if noun.endswith("sh") else "s")
     return f"{count} {noun if count == 1 else plural}"
 
 

@@ -74,6 +74,8 @@ class _Execution:
             return
         if self.greenlets[name].dead:
             self.status[name] = "finished"
+        elif self.pending[name][0] == "sleep":
+            self.wake[name] = _Time.now + self.pending[name][1]
 
     def enabled(self):
         live = [name for name in self.names if self.status[name] == "running"]
@@ -102,9 +104,6 @@ class _Execution:
                 if round((self.database._dict[key].expireat - START) * 1e6) <= _Time.now:
                     del self.database._dict[key]
         else:
-            what, detail = self.pending[name]
-            if what == "sleep":
-                self.wake[name] = _Time.now + detail
             self._advance(name)
 
     def outcome(self):

@@ -235,11 +235,8 @@ def test_two_properties_of_one_name_are_refused():
 @pytest.mark.parametrize(
     ("command", "name"),
     [
-        (lambda r: r.blpop(["q"]), "BLPOP"),
         (lambda r: r.pubsub().subscribe("c"), "SUBSCRIBE"),
-        (lambda r: r.pipeline().watch("k"), "WATCH"),
         (lambda r: r.execute_command("SELECT", 1), "SELECT"),
-        (lambda r: r.xread({"s": "$"}, block=5), "XREAD"),
         (lambda r: r.execute_command("MULTI"), "MULTI"),
     ],
 )

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from labkit.engine import Engine
+from labkit.engine import Budgets, Engine
 from labkit.interception import intercepted
 from labkit.machine import DEAD, FINISHED, RAISED
 from labkit.search.breadth_first import BreadthFirst
@@ -22,7 +22,7 @@ def searched_outcomes(programs, crashes, pauses):
         lab.always("true", lambda: True)
 
     with intercepted():
-        engine = Engine(scenario, crashes=crashes, pauses=pauses, absolute=False)
+        engine = Engine(scenario, Budgets(crashes, pauses=pauses), absolute=False)
         found = BreadthFirst(engine, 1_000_000, None).run()
         outcomes = set()
         for state in found.ends:

@@ -104,12 +104,12 @@ class BreadthFirst:
         end = engine.is_end(move.code for move in moves)
         if end:
             found.ends.append(state)
-        broken = engine.broken(state, end)
+        broken = engine.judge.broken(state, end)
         if broken:
             found.violated(broken, depth, (state, state))
-        if engine.remembers:
+        if engine.judge.remembers:
             for move in moves:
-                found.violated(engine.broken_by(state, move.state), depth + move.cost, (state, move.state))
+                found.violated(engine.judge.broken_by(state, move.state), depth + move.cost, (state, move.state))
 
     def _limit_reached(self) -> bool:
         found = self.found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from labkit.engine import Engine
+from labkit.engine import Budgets, Engine
 from labkit.errors import Nondeterminism, ScenarioError
 from labkit.interception import intercepted
 from labkit.lab import Scenario
@@ -23,7 +23,10 @@ def explore(
     scenario: Scenario,
     *,
     crashes: int = 0,
+    lost_replies: int = 0,
+    signals: int | None = None,
     pauses: int | None = 0,
+    polls: int = 3,
     seed: int = 0,
     max_states: int = 500_000,
     max_seconds: float | None = None,
@@ -34,65 +37,80 @@ def explore(
     ----------
     scenario: builds the world.
     crashes: how many workers may be killed in one execution, between any two of their steps.
+    lost_replies: how many requests may take effect without their reply arriving; the client sees a time-out.
+    signals: how many workers may get SIGTERM, among those added with `signals=1`; None for all of them.
     pauses: how often time may pass while a worker could step (that worker is paused); None for as often as you
         like. With 0, time passes only when no worker can step.
+    polls: after how many unchanged rounds a polling worker is left alone until something would be new to it.
+        If that cuts short a worker that is not `forever`, the outcome is `undetermined` at best.
     seed: what everything random in the workers depends on.
     max_states: how many distinct states to see at most; a search cut short is `undetermined` at best.
     max_seconds: how much real time to use at most. Outcomes then depend on the machine; notebooks avoid it.
 
     Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
     """
-    if max_states < 1:
-        raise ScenarioError(f"max_states is at least 1, not {max_states}")
+    if not isinstance(max_states, int) or max_states < 1:
+        raise ScenarioError(f"max_states is at least 1, not {max_states!r}")
+    budgets = Budgets(crashes, lost_replies, signals, pauses, polls)
     started = _real_clock()
     with intercepted():
         try:
-            return _explore(scenario, crashes, pauses, seed, max_states, max_seconds, absolute=False, started=started)
+            return _explore(scenario, budgets, seed, max_states, max_seconds, absolute=False, started=started)
         except ClockWasRead:
             # A step reads the clock as a value: from here on, the time belongs to the state.
-            return _explore(scenario, crashes, pauses, seed, max_states, max_seconds, absolute=True, started=started)
+            return _explore(scenario, budgets, seed, max_states, max_seconds, absolute=True, started=started)
 
 
 def _explore(
     scenario: Scenario,
-    crashes: int,
-    pauses: int | None,
+    budgets: Budgets,
     seed: int,
     max_states: int,
     max_seconds: float | None,
     absolute: bool,
     started: float,
 ) -> Verdict:
-    engine = Engine(scenario, crashes=crashes, pauses=pauses, seed=seed, absolute=absolute)
+    engine = Engine(scenario, budgets, seed=seed, absolute=absolute)
     try:
         found = BreadthFirst(engine, max_states, max_seconds).run()
         for machine in engine.machines:
             machine.rehearse()
         engine.check_globals()
         violations = _counterexamples(scenario, engine, found)
-        properties = tuple(prop.name for prop in engine.properties)
+        skipped = engine.skipped_polls()
         return Verdict(
-            _outcome(found, violations),
-            properties,
+            _outcome(found, violations, skipped),
+            tuple(prop.name for prop in engine.properties),
             violations,
             len(found.depths),
             found.transitions,
             len(found.ends),
             _real_clock() - started,
-            Bounds(len(engine.machines), crashes, pauses, seed),
+            Bounds.of(engine, seed),
             found.stopped,
             found.unvisited,
             engine.raised(),
+            tuple(skipped),
+            _left_waiting(engine, found),
             getattr(scenario, "__name__", "scenario"),
         )
     finally:
         engine.close()
 
 
-def _outcome(found: Found, violations: dict[str, Trace]) -> str:
+def _left_waiting(engine: Engine, found: Found) -> dict[str, str]:
+    """The workers that an execution left waiting at its end, and what for; the first such end tells."""
+    waiting: dict[str, str] = {}
+    for state in found.ends:
+        for name, what in engine.left_waiting(state).items():
+            waiting.setdefault(name, what)
+    return waiting
+
+
+def _outcome(found: Found, violations: dict[str, Trace], skipped: list[str]) -> str:
     if violations:
         return "violated"
-    return "undetermined" if found.stopped is not None or not found.ends else "holds"
+    return "undetermined" if found.stopped is not None or skipped or not found.ends else "holds"
 
 
 def _counterexamples(scenario: Scenario, engine: Engine, found: Found) -> dict[str, Trace]:
@@ -103,7 +121,7 @@ def _counterexamples(scenario: Scenario, engine: Engine, found: Found) -> dict[s
             length, targets = found.targets[prop.name]
             codes = shortest_way(engine, found.depths, length, targets)
             schedule = Schedule(engine.choice(code) for code in codes)
-            trace = replay(scenario, schedule, seed=engine.world.seed)
+            trace = replay(scenario, schedule, seed=engine.world.seed, polls=engine.budgets.polls)
             traces[prop.name] = trace
             if all(broken.property != prop.name for broken in trace.violations):
                 raise Nondeterminism(

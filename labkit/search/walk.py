@@ -5,11 +5,12 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from labkit.engine import Engine, Move, State
+from labkit.engine import Budgets, Engine, Move, State
 from labkit.errors import ScheduleError
 from labkit.interception import intercepted
 from labkit.lab import Scenario
-from labkit.machine import DEAD, FINISHED, Moment
+from labkit.machine import DEAD, FINISHED
+from labkit.moment import LOST, SIGNAL
 from labkit.process import Ending
 from labkit.schedule import Schedule
 from labkit.trace import Event, Trace, Violation
@@ -55,7 +56,8 @@ class Walk:
         engine, count = self._engine, len(self.events)
         end = engine.is_end(self.enabled)
         kinds = {prop.name: prop.kind for prop in engine.properties}
-        broken = engine.broken(self.state, end) + (engine.broken_by(before, self.state) if count else ())
+        broken = engine.judge.broken(self.state, end)
+        broken += engine.judge.broken_by(before, self.state) if count else ()
         for name in broken:
             self.violations.setdefault(name, Violation(name, count, at_end=kinds[name] == "at_end"))
 
@@ -72,23 +74,32 @@ class Walk:
             gone = [key for slot, store in enumerate(stores) for key in store.expiries(before[slot])]
             writes = tuple(sorted(key for key in gone if key not in expiries))
             return Event(number, choice, time, "clock", text, "", True, (), writes, expiries, inside)
-        if choice.kind == "crash":
-            return Event(number, choice, time, "crash", "is killed", "", True, expiries=expiries, inside=inside)
-        machine = engine.machines[move.code]
-        moment = machine.moments[engine.number_of(before, move.code)]
+        worker = move.code % len(engine.machines)
+        machine = engine.machines[worker]
+        moment = machine.moments[engine.number_of(before, worker)]
+        if choice.kind in ("crash", "signal"):
+            text = "is killed" if choice.kind == "crash" else "gets SIGTERM"
+            after = machine.after(moment, SIGNAL, wrote=True) if choice.kind == "signal" else None
+            ending = after.arrived if after is not None and isinstance(after.arrived, Ending) else None
+            printed = after.printed if after is not None else ""
+            return Event(
+                number, choice, time, choice.kind, text, "", True, (), (), expiries, inside, None, ending, printed
+            )
         operation = moment.step.operation
         slot = engine.world.slots[operation.store]
         outcome = stores[slot].apply(before[slot], operation.request, before[0])
         shown = stores[slot].describe(operation.request)
-        after: Moment = machine.after(moment, outcome.reply)
+        lost = choice.kind == "lose"
+        after = machine.after(moment, LOST if lost else outcome.reply, wrote=lost or outcome.wrote)
+        reply = "the reply is lost" if lost else stores[slot].show_reply(operation.request, outcome.reply)
         return Event(
             number,
             choice,
             time,
             shown.kind,
             shown.text,
-            stores[slot].show_reply(operation.request, outcome.reply),
-            bool(shown.costs),
+            reply,
+            lost or bool(shown.costs),
             outcome.reads,
             outcome.writes,
             expiries,
@@ -102,12 +113,12 @@ class Walk:
         found = {}
         for code, machine in enumerate(self._engine.machines):
             number = self._engine.number_of(state, code)
-            if number >= 0 and machine.sections[number]:
-                found[machine.name] = machine.sections[number]
+            if number >= 0 and machine.moments[number].step.sections:
+                found[machine.name] = machine.moments[number].step.sections
         return found
 
 
-def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0) -> Trace:
+def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0, polls: int = 3) -> Trace:
     """Execute one schedule: the same trace, every time, anywhere.
 
     Parameters
@@ -115,20 +126,22 @@ def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0) -> Tr
     scenario: builds the world.
     schedule: the choices, as text or as a `Schedule`. It may stop before the end; the trace then says so.
     seed: what everything random depends on; the one that the schedule was found with.
+    polls: after how many unchanged rounds a polling worker is left alone, as in `explore`.
 
     Raises `ScheduleError` when it names an unknown worker or a choice that is not enabled at that point.
     """
     wanted = Schedule.parse(schedule)
-    return _execute(scenario, seed, faults=len(wanted), choose=lambda walk: _follow(walk, wanted))
+    return _execute(scenario, seed, faults=len(wanted), polls=polls, choose=lambda walk: _follow(walk, wanted))
 
 
-def run(scenario: Scenario, *, seed: int = 0) -> Trace:
+def run(scenario: Scenario, *, seed: int = 0, polls: int = 3) -> Trace:
     """Execute one schedule drawn at random: no faults, and time passes only when no worker can step.
 
     Parameters
     ----------
     scenario: builds the world.
     seed: another seed draws another schedule, and other random values in the workers.
+    polls: after how many unchanged rounds a polling worker is left alone, as in `explore`.
     """
     chance = random.Random(f"{seed}:schedule")
 
@@ -136,12 +149,13 @@ def run(scenario: Scenario, *, seed: int = 0) -> Trace:
         while walk.enabled and len(walk.events) < MOST_STEPS:
             yield chance.choice(walk.enabled)
 
-    return _execute(scenario, seed, faults=0, choose=choose)
+    return _execute(scenario, seed, faults=0, polls=polls, choose=choose)
 
 
-def _execute(scenario: Scenario, seed: int, faults: int, choose: Callable[[Walk], Iterable[int]]) -> Trace:
+def _execute(scenario: Scenario, seed: int, faults: int, polls: int, choose: Callable[[Walk], Iterable[int]]) -> Trace:
     with intercepted():
-        engine = Engine(scenario, crashes=faults, pauses=None if faults else 0, seed=seed)
+        budgets = Budgets(faults, faults, None if faults else 0, None if faults else 0, polls)
+        engine = Engine(scenario, budgets, seed=seed)
         try:
             walk = Walk(engine)
             for code in choose(walk):
@@ -178,10 +192,16 @@ def _why_not(walk: Walk, place: int, schedule: Schedule) -> str:
         number = engine.number_of(walk.state, code)
         if number < 0:
             why = {FINISHED: "has returned", DEAD: "was killed"}.get(number, "raised an exception and is gone")
-        elif engine.machines[code].spared and choice.is_fault:
+        elif engine.plans[code].spared and choice.is_fault:
             why = "is spared, so no fault hits it"
-        elif left := engine.machines[code].left[number]:
-            why = f"sleeps for another {left / 1e6:g} s"
+        elif choice.kind == "signal":
+            why = "was signalled before, or the scenario does not say `signals=1` for it"
+        elif engine.machines[code].idle[number]:
+            why = "polls, and would learn nothing new"
+        elif (left := engine.machines[code].left[number]) > 0:
+            why = f"waits for another {left / 1e6:g} s"
+        elif left < 0:
+            why = "waits for what only another worker can bring"
         why = f"{choice.worker} {why}"
     else:
         why = "there is no deadline to go to, or a spared worker must step first"

@@ -24,6 +24,14 @@ class Outcome:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
 
+    @property
+    def wrote(self) -> bool:
+        """Whether the request changed anything."""
+        return bool(self.writes)
+
+
+FOR_EVER = -1  # a wait that only another worker can end
+
 
 @dataclass(frozen=True, slots=True)
 class Description:
@@ -52,6 +60,15 @@ class Store(Protocol):
 
     def apply(self, state: int, request: Any, now: int) -> Outcome:
         """What a request does; the same arguments always have the same outcome."""
+
+    def waits(self, request: Any) -> int:
+        """How long a request may wait for what it asks: 0 when it is answered at once, or `FOR_EVER`."""
+
+    def ready(self, state: int, request: Any, now: int) -> bool:
+        """Whether a request that may wait would be answered now."""
+
+    def hang_up(self, state: int, connection: str) -> int:
+        """The state after connections are gone: one, or with a name that ends in `/` all of a worker."""
 
     def age(self, state: int, elapsed: int) -> int:
         """The state after time has passed in it."""

@@ -28,10 +28,19 @@ class Clock:
 
     def apply(self, state: int, request: tuple[Any, ...], now: int) -> Outcome:
         if request[0] == "sleep":
-            return Outcome(None, state)  # whoever sleeps is not enabled: the engine sees to that
+            return Outcome(None, state)  # the step is the waking up; until then the worker is not enabled
         if not self.absolute:
             raise ClockWasRead
         return Outcome(state, state)
+
+    def waits(self, request: tuple[Any, ...]) -> int:
+        return request[1] if request[0] == "sleep" else 0
+
+    def ready(self, state: int, request: tuple[Any, ...], now: int) -> bool:
+        return False
+
+    def hang_up(self, state: int, connection: str) -> int:
+        return state
 
     def age(self, state: int, elapsed: int) -> int:
         return state + elapsed if self.absolute else 0
@@ -41,7 +50,7 @@ class Clock:
 
     def describe(self, request: tuple[Any, ...]) -> Description:
         if request[0] == "sleep":
-            return Description("sleep", f"sleep {request[1] / 1e6:g} s", costs=0)
+            return Description("sleep", f"wakes after {request[1] / 1e6:g} s", costs=0)
         return Description("read", "read the clock", costs=0)
 
     def show_reply(self, request: tuple[Any, ...], reply: Any) -> str:

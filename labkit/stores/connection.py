@@ -19,20 +19,22 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from labkit.errors import Unsupported
-from labkit.stores.embedded_redis import Request, knows_script, learn_script
+from labkit.process import Lost, current_process
+from labkit.stores.commands import Command, Request
+from labkit.stores.scripts import knows_script, learn_script
 
-Command = tuple[bytes, ...]
-Perform = Callable[[Request], tuple[Any, ...]]
+Perform = Callable[[Request], Any]
 
-_BLOCKING = {"BLPOP", "BRPOP", "BLMOVE", "BRPOPLPUSH", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP", "WAIT", "WAITAOF"}
 _SUBSCRIBING = {"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE", "UNSUBSCRIBE", "PUNSUBSCRIBE", "SUNSUBSCRIBE", "MONITOR"}
-_PER_CONNECTION = {"SELECT", "CLIENT", "AUTH", "HELLO", "RESET", "WATCH", "UNWATCH", "DISCARD", "MULTI", "EXEC"}
+_PER_CONNECTION = {"SELECT", "CLIENT", "AUTH", "HELLO", "RESET"}
+_BY_HAND = {"MULTI", "EXEC", "DISCARD"}
 _ADMINISTRATION = {"CONFIG", "SHUTDOWN", "DEBUG", "REPLICAOF", "ACL", "CLUSTER", "FUNCTION", "FCALL", "SWAPDB"}
 _REFUSED = {
-    **dict.fromkeys(_BLOCKING, "poll with the non-blocking form and `time.sleep`; the lab's clock makes that free"),
     **dict.fromkeys(_SUBSCRIBING, "use a list, or an outside service such as `lab.events`"),
-    **dict.fromkeys(_PER_CONNECTION, "use a pipeline for MULTI and EXEC, a Lua script for check-and-set"),
+    **dict.fromkeys(_PER_CONNECTION, "there is one database, without users"),
+    **dict.fromkeys(_BY_HAND, "use a pipeline, which sends MULTI, commands and EXEC as one"),
     **dict.fromkeys(_ADMINISTRATION, "the embedded Redis has nothing to administer"),
+    **dict.fromkeys(("WAIT", "WAITAOF"), "the embedded Redis has no replicas"),
 }
 _DRIVER = DriverInfo(name=None, lib_version=None)
 _QUIET = MaintNotificationsConfig(enabled=False)
@@ -50,12 +52,21 @@ class LabConnection(AbstractConnection):
         super().__init__(driver_info=_DRIVER, **kwargs)
         self._perform = perform
         self._replies: deque[Any] = deque()
+        self._name = ""
+        self._watches = False
+        self._retired = False
 
     def connect(self) -> None:
         """A handshake is no step."""
 
     def disconnect(self, *args: Any, **kwargs: Any) -> None:
         self._replies.clear()
+        self._watches = False
+
+    def retire(self) -> None:
+        """Answer nothing any more: a pipeline that is collected late must not speak for another run."""
+        self.disconnect()
+        self._retired = True
 
     def can_read(self, timeout: float | None = 0) -> bool:
         return bool(self._replies)
@@ -68,6 +79,8 @@ class LabConnection(AbstractConnection):
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         group: list[Command] = []
+        if self._retired:
+            raise redis.ConnectionError("this connection belongs to an execution that is over")
         for words in command:
             group.append(words)
             # MULTI to EXEC in one packet is one step; any other pipeline is a step per command.
@@ -105,7 +118,31 @@ class LabConnection(AbstractConnection):
             return (_about_scripts(words),)
         if name == b"EVALSHA" and not knows_script(words[0]):
             return (NoScriptError("No matching script. Please use EVAL."),)
-        return self._perform(Request(int(self.protocol), commands))
+        if name == b"WATCH":
+            self._watches = True
+        request = Request(int(self.protocol), commands, self._known_name() if self._watches else "")
+        if name in (b"MULTI", b"UNWATCH"):
+            self._watches = False
+        replies = self._perform(request)
+        if isinstance(replies, Lost):
+            return (redis.TimeoutError("Timeout reading from the lab's embedded Redis: the reply was lost"),)
+        return tuple(replies)
+
+    def forget_name(self) -> None:
+        """Be nobody's connection again."""
+        self._name = ""
+
+    def _known_name(self) -> str:
+        """The name by which the server knows this connection: the worker's, and a number."""
+        if not self._name:
+            process = current_process()
+            if process is None:
+                raise Unsupported(
+                    "WATCH belongs into a worker: set-up and observers take no steps that others could disturb"
+                )
+            process.connections += 1
+            self._name = f"{process.name}/{process.connections}"
+        return self._name
 
     def _decode(self, reply: Any) -> Any:
         if isinstance(reply, list):
@@ -119,25 +156,30 @@ class LabPool(redis.ConnectionPool):
     """A pool that can be put back to how it was new, so that building a scenario again is cheap."""
 
     def __init__(self, **kwargs: Any) -> None:
-        super().__init__(connection_class=LabConnection, maint_notifications_config=_QUIET, **kwargs)
-        self._made: list[Any] = []
+        # Retired connections are replaced, so there is no end to how many are made.
+        limits = {"max_connections": 2**31}
+        super().__init__(connection_class=LabConnection, maint_notifications_config=_QUIET, **limits, **kwargs)
         self._free: list[Any] = []
+        self._taken: set[Any] = set()
 
     def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> Any:
-        if self._free:
-            return self._free.pop()
-        connection = self.make_connection()
-        self._made.append(connection)
+        connection = self._free.pop() if self._free else self.make_connection()
+        self._taken.add(connection)
         return connection
 
     def release(self, connection: Any) -> None:
-        self._free.append(connection)
+        if connection in self._taken:
+            self._taken.remove(connection)
+            self._free.append(connection)
 
     def rewind(self) -> None:
-        """Take every connection back, with nothing left to read."""
-        for connection in self._made:
+        """Be as new, for another run of the worker: what an abandoned run still holds is retired."""
+        for connection in self._taken:
+            connection.retire()
+        self._taken.clear()
+        for connection in self._free:
             connection.disconnect()
-        self._free = self._made[::-1]
+            connection.forget_name()
 
 
 def lab_client(perform: Perform, retries: int, **kwargs: Any) -> redis.Redis:
@@ -157,8 +199,7 @@ def lab_client(perform: Perform, retries: int, **kwargs: Any) -> redis.Redis:
 
 def _refuse(command: Command, alone: bool) -> None:
     name = command[0].decode(errors="replace")
-    blocks = name in ("XREAD", "XREADGROUP") and b"BLOCK" in [word.upper() for word in command]
-    instead = "read without BLOCK" if blocks else _REFUSED.get(name)
+    instead = _REFUSED.get(name)
     if instead is not None and (alone or name not in ("MULTI", "EXEC")):
         raise Unsupported(f"the lab does not model {name} yet: {instead}")
 

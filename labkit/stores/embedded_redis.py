@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
-import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from redis.lock import Lock
 
 from labkit.interception import serving
-from labkit.stores.base import Description, Interned, Outcome
+from labkit.stores import commands
+from labkit.stores.base import FOR_EVER, Description, Interned, Outcome
 from labkit.stores.clock import ClockWasRead
+from labkit.stores.commands import Request
 from labkit.stores.keyspace import Entry, Keyspace
-
-# Scripts are known by their content, so a cache that outlives a lab changes no answer.
-_SCRIPTS: dict[bytes, bytes] = {}
-# Commands whose reply, or effect, depends on the absolute time. (XADD * and friends come with streams.)
-_ABSOLUTE = {b"EXPIREAT", b"PEXPIREAT", b"EXPIRETIME", b"PEXPIRETIME", b"EXAT", b"PXAT", b"TIME"}
-# Replies without an order of their own get one.
-_UNORDERED = {b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"KEYS", b"HKEYS", b"HGETALL"}
-
-# Random tokens are shown by their beginning, which is enough to tell them apart.
-_TOKEN = re.compile("[0-9a-f]{32}")
+from labkit.stores.scripts import learn_script, script_text
 
 
-class Request(NamedTuple):
-    """Commands that Redis executes as one: a single command, a script, or MULTI to EXEC.
+class Watch(NamedTuple):
+    """What a server knows of a connection that watches keys.
 
     Parameters
     ----------
-    protocol: the version of the Redis protocol that the client speaks, 2 or 3.
-    commands: each a tuple of encoded words.
+    connection: its name.
+    keys: the watched keys, sorted; none once one of them was touched, since nothing more can happen then.
+    dirty: whether a watched key was touched, so that EXEC will do nothing.
     """
 
-    protocol: int
-    commands: tuple[tuple[bytes, ...], ...]
+    connection: str
+    keys: tuple[str, ...]
+    dirty: bool
+
+
+class Content(NamedTuple):
+    """Everything a Redis server holds that can matter: its keys, and who watches them."""
+
+    entries: tuple[Entry, ...] = ()
+    watches: tuple[Watch, ...] = ()
 
 
 class EmbeddedRedis:
@@ -57,7 +57,7 @@ class EmbeddedRedis:
         self._aged: dict[tuple[int, int], int] = {}
         for text in (Lock.LUA_RELEASE_SCRIPT, Lock.LUA_EXTEND_SCRIPT, Lock.LUA_REACQUIRE_SCRIPT):
             learn_script(text.encode())
-        self.start = self._states.number(())
+        self.start = self._states.number(Content())
 
     def apply(self, state: int, request: Request, now: int) -> Outcome:
         known = (state, request, now)
@@ -67,33 +67,82 @@ class EmbeddedRedis:
         return outcome
 
     def _execute(self, state: int, request: Request, now: int) -> Outcome:
+        content: Content = self._states.values[state]
+        name = request.commands[0][0]
+        if name == b"WATCH":
+            return self._watch(content, request)
+        own = [watch for watch in content.watches if watch.connection == request.connection]
+        others = [watch for watch in content.watches if watch.connection != request.connection]
+        if name in (b"UNWATCH", b"DISCARD"):
+            return Outcome((b"OK",), self._states.number(content._replace(watches=tuple(others))))
+        if name == b"MULTI" and any(watch.dirty for watch in own):
+            queued = len(request.commands) - 2
+            after = self._states.number(content._replace(watches=tuple(others)))
+            return Outcome((b"OK", *[b"QUEUED"] * queued, None), after)
+        replies, reads, writes, entries = self._run(state, content, request, now)
+        # EXEC ends the watches of its own connection; any other write touches everybody's, one's own too.
+        kept = others if name == b"MULTI" else content.watches
+        watches = tuple(_touched(watch, writes) for watch in kept)
+        after = self._states.number(Content(entries, watches))
+        return Outcome(commands.in_order(request, replies), after, reads, writes)
+
+    def _run(self, state: int, content: Content, request: Request, now: int) -> tuple[Any, ...]:
         keyspace = self._keyspace
         for command in request.commands:
             if command[0] == b"EVALSHA":
-                keyspace.learn_script(command[1], _SCRIPTS[command[1]])
+                keyspace.learn_script(command[1], script_text(command[1]))
         read_before, serving.clock_was_read = serving.clock_was_read, False
         with serving.at(now, random.Random(f"{self._seed}:{state}:{request!r}")):
-            keyspace.load(self._states.values[state], now)
-            replies = keyspace.execute(request.protocol, request.commands)
+            keyspace.load(content.entries, now)
+            replies = keyspace.execute(request.protocol, request.commands, waits=commands.waits(request) != 0)
             reads, writes = keyspace.footprint()
-            after = self._states.number(keyspace.dump(now))
-        reads_clock = serving.clock_was_read or _is_absolute(request)
+            entries = keyspace.dump(now)
+        reads_clock = serving.clock_was_read or commands.is_absolute(request)
         serving.clock_was_read = read_before
         if reads_clock and not self._absolute:
             raise ClockWasRead
-        return Outcome(_in_order(request, replies), after, reads, writes)
+        return replies, reads, writes, entries
+
+    def _watch(self, content: Content, request: Request) -> Outcome:
+        keys = {word.decode(errors="backslashreplace") for word in request.commands[0][1:]}
+        others = [watch for watch in content.watches if watch.connection != request.connection]
+        own = next((watch for watch in content.watches if watch.connection == request.connection), None)
+        if own is None or not own.dirty:
+            own = Watch(request.connection, tuple(sorted(keys.union(own.keys if own else ()))), False)
+        after = self._states.number(content._replace(watches=tuple(sorted([*others, own]))))
+        return Outcome((b"OK",), after, reads=tuple(sorted(keys)))
+
+    def waits(self, request: Request) -> int:
+        seconds = commands.waits(request)
+        return FOR_EVER if seconds == FOR_EVER else round(seconds * 1_000_000)
+
+    def ready(self, state: int, request: Request, now: int) -> bool:
+        return not commands.is_empty(self.apply(state, request, now).reply[-1])
+
+    def hang_up(self, state: int, connection: str) -> int:
+        content: Content = self._states.values[state]
+        worker = connection.endswith("/")
+        left = [
+            watch
+            for watch in content.watches
+            if not (watch.connection.startswith(connection) if worker else watch.connection == connection)
+        ]
+        return self._states.number(content._replace(watches=tuple(left))) if content.watches else state
 
     def age(self, state: int, elapsed: int) -> int:
         known = (state, elapsed)
         aged = self._aged.get(known)
         if aged is None:
-            entries: tuple[Entry, ...] = self._states.values[state]
-            left = tuple(
+            content: Content = self._states.values[state]
+            entries = tuple(
                 (key, kind, value, None if left is None else left - elapsed)
-                for key, kind, value, left in entries
+                for key, kind, value, left in content.entries
                 if left is None or left > elapsed  # a key is gone at its deadline
             )
-            aged = self._aged[known] = self._states.number(left)
+            gone = {key for key, left in self.expiries(state).items() if left <= elapsed}
+            # Since Redis 6.0.9, EXEC fails when a watched key has expired.
+            watches = tuple(_touched(watch, gone) for watch in content.watches)
+            aged = self._aged[known] = self._states.number(Content(entries, watches))
         return aged
 
     def deadline(self, state: int) -> int | None:
@@ -102,74 +151,21 @@ class EmbeddedRedis:
         return self._deadlines[state]
 
     def expiries(self, state: int) -> Mapping[str, int]:
-        entries: tuple[Entry, ...] = self._states.values[state]
-        return {key.decode(errors="backslashreplace"): left for key, _, _, left in entries if left is not None}
+        content: Content = self._states.values[state]
+        return {key.decode(errors="backslashreplace"): left for key, _, _, left in content.entries if left is not None}
 
     def describe(self, request: Request) -> Description:
-        inner = [command for command in request.commands if command not in ((b"MULTI",), (b"EXEC",))]
-        text = "; ".join(_show_command(command) for command in inner)
-        return Description("command", f"MULTI {text} EXEC" if len(inner) < len(request.commands) else text)
+        return commands.describe(request)
 
     def show_reply(self, request: Request, reply: Any) -> str:
-        return _show(reply[-1])
+        return commands.show(reply[-1])
 
     def contents(self, state: int) -> tuple[Entry, ...]:
-        entries: tuple[Entry, ...] = self._states.values[state]
-        return entries
+        content: Content = self._states.values[state]
+        return content.entries
 
 
-def learn_script(text: bytes) -> bytes:
-    """Remember a Lua script; returns the SHA-1 that EVALSHA knows it by."""
-    sha = hashlib.sha1(text).hexdigest().encode()
-    _SCRIPTS[sha] = text
-    return sha
-
-
-def knows_script(sha: bytes) -> bool:
-    """Whether a script with this SHA-1 was ever loaded."""
-    return sha in _SCRIPTS
-
-
-def _is_absolute(request: Request) -> bool:
-    return any(word.upper() in _ABSOLUTE for command in request.commands for word in command)
-
-
-def _in_order(request: Request, replies: tuple[Any, ...]) -> tuple[Any, ...]:
-    if len(request.commands) == 1 and request.commands[0][0] in _UNORDERED and isinstance(replies[0], list):
-        if request.commands[0][0] == b"HGETALL":
-            return replies
-        return (sorted(replies[0]),)
-    return replies
-
-
-def _show_command(command: tuple[bytes, ...]) -> str:
-    name, *words = command
-    if name in (b"EVAL", b"EVALSHA") and len(words) >= 2:
-        title = _script_title(words[0] if name == b"EVAL" else _SCRIPTS.get(words[0], b""))
-        return " ".join([title, *map(_text, words[2:])])
-    return " ".join(map(_text, command))
-
-
-def _script_title(script: bytes) -> str:
-    """A script's own name: its first line when that is a comment such as `-- release`."""
-    first = script.decode(errors="replace").strip().partition("\n")[0].strip()
-    return f"script {first[2:].strip()!r}" if first.startswith("--") else "script"
-
-
-def _text(word: bytes) -> str:
-    text = word.decode(errors="backslashreplace")
-    return f"{text[:8]}…" if _TOKEN.fullmatch(text) else text
-
-
-def _show(reply: Any) -> str:
-    if isinstance(reply, bytes):
-        return _text(reply)
-    if reply is None:
-        return "nil"
-    if isinstance(reply, Exception):
-        return f"{type(reply).__name__}: {reply}"
-    if isinstance(reply, (list, tuple)):
-        return "[" + ", ".join(map(_show, reply)) + "]"
-    if isinstance(reply, dict):
-        return "{" + ", ".join(f"{_show(key)}: {_show(value)}" for key, value in reply.items()) + "}"
-    return str(reply)
+def _touched(watch: Watch, keys: Iterable[str]) -> Watch:
+    if watch.dirty or not set(watch.keys).intersection(keys):
+        return watch
+    return Watch(watch.connection, (), True)

@@ -71,8 +71,11 @@ class Keyspace:
         """Put a script into the server's cache, as if it had been loaded long ago."""
         self._server.script_cache[sha] = text
 
-    def execute(self, protocol: int, commands: tuple[tuple[bytes, ...], ...]) -> tuple[Any, ...]:
-        """Execute commands at the time that `serving` has; the replies may be error objects."""
+    def execute(self, protocol: int, commands: tuple[tuple[bytes, ...], ...], waits: bool = False) -> tuple[Any, ...]:
+        """Execute commands at the time that `serving` has; the replies may be error objects.
+
+        With `waits`, a blocking command answers at once, as it does inside a transaction.
+        """
         socket = self._sockets.get(protocol)
         if socket is None:
             socket = cast(Any, FakeSocket(self._server, 0, client_class=redis.Redis, client_info={"resp": protocol}))
@@ -81,8 +84,10 @@ class Keyspace:
         self._replies.clear()
         self._database.reads.clear()
         self._database.writes.clear()
+        socket._in_transaction = waits
         for command in commands:
             socket._process_command(list(command))
+        socket._in_transaction = False
         return tuple(self._replies)
 
     def footprint(self) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -51,6 +51,15 @@ class ServiceLog:
         touched = (f"{self.name}:{request.key}",)
         return Outcome("done", self._states.number((*effects, request)), writes=touched)
 
+    def waits(self, request: Call) -> int:
+        return 0
+
+    def ready(self, state: int, request: Call, now: int) -> bool:
+        return False
+
+    def hang_up(self, state: int, connection: str) -> int:
+        return state
+
     def age(self, state: int, elapsed: int) -> int:
         return state
 
