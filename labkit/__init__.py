@@ -9,10 +9,10 @@ from labkit.errors import (
     Unsupported,
     WorkerStuck,
 )
+from labkit.execution import replay, run
 from labkit.lab import Lab, Service
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
-from labkit.search.walk import replay, run
 from labkit.trace import Event, Trace, Violation
 from labkit.verdict import Bounds, Verdict
 

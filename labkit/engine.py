@@ -9,12 +9,13 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from labkit.errors import ScenarioError
 from labkit.judge import Judge
 from labkit.lab import Lab, Scenario
 from labkit.machine import DEAD, Machine
+from labkit.moment import Moment
 from labkit.process import Ending, Process
 from labkit.schedule import FAULTS, Choice
 from labkit.sharing import GlobalsGuard
@@ -190,7 +191,7 @@ class Engine:
         return machine.slot[number] != 0  # the clock's replies do not travel
 
     def _signalled(self, state: State, worker: int) -> bool:
-        return self.machines[worker].moments[state[self._first_worker + worker]].signalled
+        return self.moment_of(state, worker).signalled
 
     def _next_deadline(self, state: State) -> int | None:
         """How long until a worker wakes or a key expires."""
@@ -235,11 +236,19 @@ class Engine:
         """The number of a worker's moment in a state; negative once it takes no step again."""
         return state[self._first_worker + worker]
 
+    def is_alive(self, state: State, worker: int) -> bool:
+        """Whether a worker may still take a step."""
+        return self.number_of(state, worker) >= 0
+
+    def moment_of(self, state: State, worker: int) -> Moment:
+        """The moment at which a living worker stands."""
+        return self.machines[worker].moments[self.number_of(state, worker)]
+
     # ---- building and letting go
 
     def _build(self) -> Lab:
         lab = self._idle_labs.pop() if self._idle_labs else Lab(self.world)
-        lab._rewind()
+        lab.rewind()
         with self.world.building():
             self._scenario(lab)
         return lab
@@ -257,11 +266,6 @@ class Engine:
             self._idle_labs.append(labs.pop(id(process)))
 
         return Machine(name, start, release, self.world.stores, self.world.slots, self.budgets.polls)
-
-    def outcome(self, state: State) -> tuple[Any, ...]:
-        """A state as plain, comparable data: what every store holds, and how every worker stands."""
-        stores = tuple(store.contents(state[slot]) for slot, store in enumerate(self.world.stores) if slot)
-        return stores, tuple(min(self.number_of(state, worker), 0) for worker in range(len(self.machines)))
 
     def raised(self) -> dict[str, Ending]:
         """The workers that ended with an exception in some schedule, and the first such ending of each."""

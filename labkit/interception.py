@@ -222,7 +222,7 @@ def _replace() -> None:
         _put(vars(module), name, stand_in)
     # `from time import sleep` copied the real function into the learner's module: replace that copy too.
     for module in list(sys.modules.values()):
-        if isinstance(module, types.ModuleType) and _is_learners(module):
+        if isinstance(module, types.ModuleType) and _copies_names(module):
             namespace = vars(module)
             for name, value in list(namespace.items()):
                 if id(value) in _STAND_IN:
@@ -236,7 +236,7 @@ def _put(namespace: dict[str, Any], name: str, stand_in: Any) -> None:
 
 
 @functools.cache
-def _is_learners(module: types.ModuleType) -> bool:
+def _copies_names(module: types.ModuleType) -> bool:
     root = module.__name__.partition(".")[0]
     if root in sys.stdlib_module_names or root in ("labkit", "redis", "fakeredis"):
         return module.__name__ == "__main__"

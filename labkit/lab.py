@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import redis
 
@@ -17,6 +17,7 @@ from labkit.sharing import Ownership
 from labkit.stores.commands import Request
 from labkit.stores.connection import LabPool, lab_client
 from labkit.stores.services import READY_MADE, Call
+from labkit.world import World
 
 Scenario = Callable[["Lab"], None]
 
@@ -37,22 +38,6 @@ class WorkerPlan:
         return lambda: self.function(*self.arguments)
 
 
-class Host(Protocol):
-    """What a lab needs of whoever runs it."""
-
-    def outside_request(self, operation: Operation) -> Any:
-        """Answer a request that no worker makes: set-up, or an observer."""
-
-    def add_service(self, name: str, deduplicates: bool) -> None:
-        """Make a service known."""
-
-    def effects(self, service: str) -> tuple[Call, ...]:
-        """What a service did, in order."""
-
-    def inside(self, section: str) -> int:
-        """How many living workers are inside a critical section."""
-
-
 class Lab:
     """The world of one execution: stores, services, workers and properties.
 
@@ -62,12 +47,13 @@ class Lab:
 
     _shareable = True
 
-    def __init__(self, host: Host) -> None:
-        self._host = host
+    def __init__(self, world: World) -> None:
+        self.world = world
         self._clients: list[tuple[Any, redis.Redis]] = []
-        self._rewind()
+        self.rewind()
 
-    def _rewind(self) -> None:
+    def rewind(self) -> None:
+        """Be as new, for another run of a worker."""
         self.workers: dict[str, WorkerPlan] = {}
         self.properties: list[Property] = []
         self._services: dict[str, Service] = {}
@@ -110,7 +96,7 @@ class Lab:
                 raise ScenarioError(f"{name!r} cannot name a service; use letters and digits")
             if current_process() is not None and name not in READY_MADE:
                 raise ScenarioError(f"service {name!r} appears inside a worker; make it in the scenario")
-            self._host.add_service(name, deduplicates)
+            self.world.add_service(name, deduplicates)
             self._services[name] = Service(self, name, deduplicates)
         found = self._services[name]
         if found.deduplicates != deduplicates:
@@ -143,7 +129,8 @@ class Lab:
         name: its name in schedules: letters, digits, `_`, `.` and `-`.
         function: ordinary synchronous code. It shares nothing with other workers but stores and services.
         arguments: what the function is called with.
-        spared: whether faults and pauses never hit this worker (a reaper, an operator's retry).
+        spared: whether faults never hit this worker (a reaper, an operator's retry). It is not paused either: while it
+            can step, no time passes.
         forever: whether it need not finish (a poller, a relay).
         signals: 1 when SIGTERM may reach it, once, at any moment; its handler is what it gave `signal.signal`.
 
@@ -197,14 +184,15 @@ class Lab:
 
     def inside(self, section: str) -> int:
         """How many living workers are inside a critical section; for properties."""
-        return self._host.inside(section)
+        return self.world.inside(section)
 
-    def _perform(self, operation: Operation) -> Any:
+    def perform(self, operation: Operation) -> Any:
+        """Take a step in a worker, or answer at once outside of any."""
         process = current_process()
-        return self._host.outside_request(operation) if process is None else process.perform(operation)
+        return self.world.outside_request(operation) if process is None else process.perform(operation)
 
     def _perform_redis(self, request: Request) -> Any:
-        return self._perform(Operation("redis", request))
+        return self.perform(Operation("redis", request))
 
 
 class Service:
@@ -238,7 +226,7 @@ class Service:
         """
         sent = tuple(sorted((name, str(value)) for name, value in fields.items()))
         call = Call(str(key), None if idempotency_key is None else str(idempotency_key), sent)
-        answer = self._lab._perform(Operation(self.name, call))
+        answer = self._lab.perform(Operation(self.name, call))
         if isinstance(answer, Lost):
             raise TimeoutError(f"no reply from {self.name}: whether it took effect is unknown")
         return str(answer)
@@ -250,7 +238,7 @@ class Service:
         """The effects, in order; for properties and tests, not for workers."""
         if current_process() is not None:
             raise ScenarioError(f"a worker cannot see what service {self.name!r} did; properties can")
-        return self._lab._host.effects(self.name)
+        return self._lab.world.effects(self.name)
 
     def count(self, key: str | None = None) -> int:
         """How many effects there were, or how many about one key."""

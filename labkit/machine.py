@@ -18,7 +18,7 @@ from labkit.stores.base import FOR_EVER, Store, fresh
 # A worker that will take no step again is only its status.
 FINISHED, RAISED, DEAD = -1, -2, -3
 # How many stopped processes a machine keeps, so that going on costs no run from the start.
-KEPT_PROCESSES = 32
+PARKED_PROCESSES = 32
 
 
 class Machine:
@@ -64,11 +64,11 @@ class Machine:
         self.steps: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._numbers: dict[tuple[int, int], int] = {}
         self._aged: dict[tuple[int, int], int] = {}
-        self._paused: OrderedDict[int, Process] = OrderedDict()
+        self._parked: OrderedDict[int, Process] = OrderedDict()
         process, arrived, printed = self._begin()
         self.first = Moment(None, None, arrived, printed)
         self.start_number = self._arrive(self.first)
-        self._pause(self.first, process)
+        self._park(self.first, process)
 
     # ---- going on
 
@@ -111,10 +111,10 @@ class Machine:
         known = (repr(reply), wrote)
         child = moment.after.get(known)
         if child is None:
-            process = self._paused.pop(id(moment), None) or self._run_to(moment)
+            process = self._parked.pop(id(moment), None) or self._run_to(moment)
             arrived, printed = process.resume(_deliver(reply))
             child = moment.after[known] = Moment(moment, reply, arrived, printed, wrote)
-            self._pause(child, process)
+            self._park(child, process)
         return child
 
     def would_differ(self, number: int, state: tuple[int, ...]) -> bool:
@@ -168,12 +168,12 @@ class Machine:
 
     def close(self, collect: bool) -> None:
         """Let go of every stopped process; without `collect` they are kept as a SIGKILL leaves them."""
-        for process in self._paused.values():
+        for process in self._parked.values():
             if collect:
                 self._let_go(process)
             else:
                 process.keep_for_ever()
-        self._paused.clear()
+        self._parked.clear()
 
     def _begin(self) -> tuple[Process, Step | Ending, str]:
         self.runs += 1
@@ -207,15 +207,15 @@ class Machine:
         operation = arrived.operation
         return self._stores[self._slots[operation.store]].describe(operation.request).text
 
-    def _pause(self, moment: Moment, process: Process) -> None:
+    def _park(self, moment: Moment, process: Process) -> None:
         if process.dead:
             self._release(process)
         elif isinstance(moment.arrived, Ending):
             process.keep_for_ever()  # SIGTERM killed it: no clean-up
         else:
-            self._paused[id(moment)] = process
-            if len(self._paused) > KEPT_PROCESSES:
-                self._let_go(self._paused.popitem(last=False)[1])
+            self._parked[id(moment)] = process
+            if len(self._parked) > PARKED_PROCESSES:
+                self._let_go(self._parked.popitem(last=False)[1])
 
     def _let_go(self, process: Process) -> None:
         process.abandon()

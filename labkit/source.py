@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from types import FrameType, TracebackType
 
 # Frames of these packages are machinery between the learner's line and the step it takes.
-_MACHINERY = frozenset({"redis", "fakeredis", "greenlet", "lupa"}) | sys.stdlib_module_names
-_TAUGHT = ("labkit.locks", "labkit.queues", "labkit.workers", "labkit.idempotency", "labkit.incidents", "labkit.cases")
+_MACHINERY = frozenset({"labkit", "redis", "fakeredis", "greenlet", "lupa"}) | sys.stdlib_module_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +60,5 @@ def raising_line(trace: TracebackType | None) -> Line | None:
 def _is_learners(frame: FrameType) -> bool:
     module: str = frame.f_globals.get("__name__") or ""
     root = module.partition(".")[0]
-    if root == "labkit":
-        return module.startswith(_TAUGHT)
     # A notebook's code and a script both run as __main__, which is in no list.
     return module == "__main__" or root not in _MACHINERY

@@ -99,6 +99,7 @@ class Trace:
     violations: the properties that did not hold, each with the first event that broke it.
     over: whether the execution reached an end, so that `at_end` properties were judged.
     waiting: the workers that had not ended when the schedule did.
+    stated: how many properties the scenario states.
     """
 
     workers: tuple[str, ...]
@@ -106,6 +107,7 @@ class Trace:
     violations: tuple[Violation, ...]
     over: bool
     waiting: tuple[str, ...] = ()
+    stated: int = 1
 
     @property
     def violation(self) -> Violation | None:
@@ -127,6 +129,8 @@ class Trace:
         """What this execution shows, in one sentence."""
         if self.violations:
             return "; ".join(map(str, self.violations)) + "."
+        if not self.stated:
+            return "The scenario states no property."
         if self.over:
             return "Every property holds in this execution."
         waiting = " and ".join(self.waiting)

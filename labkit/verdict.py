@@ -21,23 +21,28 @@ class Bounds:
     budgets: what might go wrong in one execution.
     seed: what everything random in the workers depends on.
     signalled: how many workers might get SIGTERM.
+    spared: the workers that no fault could hit.
     """
 
     workers: int
     budgets: Budgets
     seed: int = 0
     signalled: int = 0
+    spared: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, engine: Engine, seed: int) -> Bounds:
         """The bounds of an engine."""
         declared = sum(plan.signals for plan in engine.plans)
         signals = engine.budgets.signals
-        return cls(len(engine.machines), engine.budgets, seed, declared if signals is None else min(declared, signals))
+        signalled = declared if signals is None else min(declared, signals)
+        spared = tuple(plan.name for plan in engine.plans if plan.spared)
+        return cls(len(engine.machines), engine.budgets, seed, signalled, spared)
 
     def __str__(self) -> str:
         budgets = self.budgets
-        parts = [_number(self.workers, "worker"), _at_most(budgets.crashes, "crash")]
+        spared = f" ({', '.join(self.spared)} spared)" if self.spared else ""
+        parts = [_number(self.workers, "worker") + spared, _at_most(budgets.crashes, "crash")]
         if budgets.lost_replies:
             parts.append(_at_most(budgets.lost_replies, "lost reply"))
         if self.signalled:

@@ -17,6 +17,11 @@ from labkit.stores.clock import Clock, ClockWasRead
 from labkit.stores.embedded_redis import EmbeddedRedis
 from labkit.stores.services import READY_MADE, Call, ServiceLog
 
+_AGAIN = (
+    "when it is built again. It is called afresh for every execution, so it must not depend on global variables "
+    "that change"
+)
+
 
 class World:
     """Stores by slot, and how a request that no worker makes is answered.
@@ -36,9 +41,9 @@ class World:
         self.slots = {"clock": 0, "redis": 1}
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
-        self._record: list[tuple[Operation, Any]] | None = []
-        self._feed: deque[tuple[Operation, Any]] | None = None
-        self._recorded: list[tuple[Operation, Any]] = []
+        self._mode = "recording"  # then "playing" while the scenario is built again, else "observing"
+        self._tape: list[tuple[Operation, Any]] = []
+        self._ahead: deque[tuple[Operation, Any]] = deque()
         self._thread = threading.get_ident()
         for name in READY_MADE:
             self.add_service(name, deduplicates=False)
@@ -46,14 +51,15 @@ class World:
     @contextmanager
     def building(self) -> Iterator[None]:
         """Answer the requests of a scenario that is being built, with the same chance each time."""
-        if self._record is None:
-            self._feed = deque(self._recorded)
-        with serving.at(0, random.Random(f"{self.seed}:set-up")):
-            try:
+        if self._mode != "recording":
+            self._mode, self._ahead = "playing", deque(self._tape)
+        try:
+            with serving.at(0, random.Random(f"{self.seed}:set-up")):
                 yield
-            finally:
-                self._recorded = self._record if self._record is not None else self._recorded
-                self._record = self._feed = None
+            if self._mode == "playing" and self._ahead:
+                raise Nondeterminism(f"the scenario's set-up leaves out {self._show(self._ahead[0][0])!r} {_AGAIN}")
+        finally:
+            self._mode = "observing"
 
     @contextmanager
     def looking_at(self, state: tuple[int, ...], insides: dict[str, int]) -> Iterator[None]:
@@ -67,32 +73,32 @@ class World:
             raise ClockWasRead
 
     def outside_request(self, operation: Operation) -> Any:
+        """Answer a request that no worker makes: set-up, or an observer."""
         if threading.get_ident() != self._thread:
             raise ScenarioError("a thread that the lab does not know uses one of its stores; workers start no threads")
-        if self._feed is not None:
-            return self._from_record(operation)
+        if self._mode == "playing":
+            return self._play(operation)
         slot = self.slots[operation.store]
         outcome = self.stores[slot].apply(self.view[slot], operation.request, self.view[0])
-        if self._record is not None:
-            self._record.append((operation, outcome.reply))
+        if self._mode == "recording":
+            self._tape.append((operation, outcome.reply))
             self.view[slot] = outcome.state
         elif outcome.state != self.view[slot]:
-            text = self.stores[slot].describe(operation.request).text
+            text = self._show(operation)
             raise PropertyError(f"a property or observer changes the store with {text!r}; it may only read")
         return fresh(outcome.reply)
 
-    def _from_record(self, operation: Operation) -> Any:
-        assert self._feed is not None
-        expected, reply = self._feed.popleft() if self._feed else (None, None)
+    def _play(self, operation: Operation) -> Any:
+        expected, reply = self._ahead.popleft() if self._ahead else (None, None)
         if operation != expected:
-            text = self.stores[self.slots[operation.store]].describe(operation.request).text
-            raise Nondeterminism(
-                f"the scenario's set-up does something else when it is built again: {text!r}. It is called afresh for "
-                "every execution, so it must not depend on global variables that change"
-            )
+            raise Nondeterminism(f"the scenario's set-up does something else, {self._show(operation)!r}, {_AGAIN}")
         return fresh(reply)
 
+    def _show(self, operation: Operation) -> str:
+        return self.stores[self.slots[operation.store]].describe(operation.request).text
+
     def add_service(self, name: str, deduplicates: bool) -> None:
+        """Make a service known."""
         if name in self.slots:
             return
         log = ServiceLog(name, deduplicates)
@@ -101,9 +107,11 @@ class World:
         self.view.append(log.start)
 
     def effects(self, service: str) -> tuple[Call, ...]:
+        """What a service did, in order."""
         slot = self.slots[service]
         calls: tuple[Call, ...] = self.stores[slot].contents(self.view[slot])
         return calls
 
     def inside(self, section: str) -> int:
+        """How many living workers are inside a critical section."""
         return self.insides.get(section, 0)

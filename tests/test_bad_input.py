@@ -95,8 +95,33 @@ def test_a_set_up_that_differs_when_it_is_built_again_is_named():
         lab.redis().set("k", next(counter))
         lab.worker("A", lambda r: r.get("k"), lab.redis())
 
-    with pytest.raises(Nondeterminism, match="set-up does something else when it is built again: 'SET k 1'"):
+    with pytest.raises(Nondeterminism, match="set-up does something else, 'SET k 1', when it is built again"):
         run(scenario)
+
+
+def test_a_set_up_that_leaves_something_out_is_named():
+    counter = itertools.count()
+
+    def scenario(lab):
+        if next(counter) == 0:
+            lab.redis().set("k", 1)
+        lab.worker("A", lambda r: r.get("k"), lab.redis())
+
+    with pytest.raises(Nondeterminism, match="leaves out 'SET k 1' when it is built again"):
+        run(scenario)
+
+
+def test_a_worker_that_changes_what_no_search_can_see_is_noticed_before_a_verdict():
+    """The longest history is run once more, although nothing in the search needed it."""
+    counter = itertools.count()
+
+    with pytest.raises(Nondeterminism, match="behaves differently"):
+        explore(one_worker(lambda r: r.set("k", next(counter))))
+
+
+def test_a_bad_limit_of_seconds_is_refused():
+    with pytest.raises(ScenarioError, match="max_seconds is a number above 0"):
+        explore(one_worker(lambda r: r.get("k")), max_seconds=0)
 
 
 def test_a_worker_that_raises_is_recorded_and_the_search_goes_on():

@@ -117,5 +117,6 @@ def test_a_search_that_forgets_expiries_is_caught(monkeypatch):
     programs = {"A": lock_with_expiry, "B": lock_with_expiry}
     expected = brute_force.outcomes(programs, 1, 1, monkeypatch)
     monkeypatch.undo()
+    assert searched_outcomes(programs, 1, 1) == expected
     monkeypatch.setattr(EmbeddedRedis, "deadline", lambda self, state: None)
     assert searched_outcomes(programs, 1, 1) != expected

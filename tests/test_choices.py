@@ -29,7 +29,10 @@ def test_a_lost_reply_takes_effect_and_the_client_sees_a_time_out():
             mail.send("timed out")
 
     trace = replay(one(work), "lose:A A")
-    assert [event.summary for event in trace.events] == ["INCRBY n 1 -> the reply is lost", "mail(timed out) -> done"]
+    assert [event.summary for event in trace.events] == [
+        "INCRBY n 1 -> the reply is lost",
+        "mail.send(timed out) -> done",
+    ]
     assert trace.violation is None
 
 
@@ -150,7 +153,7 @@ def test_a_handler_that_raises_ends_the_sleep_and_runs_finally():
             mail.send("stopped")
 
     trace = replay(signalled(work), "signal:A A")
-    assert trace.events[-1].text == "mail(stopped)"
+    assert trace.events[-1].text == "mail.send(stopped)"
     assert trace.events[-1].time == 0
 
 

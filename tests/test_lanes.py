@@ -1,7 +1,5 @@
 """The lane diagram: what is in it, in words and in shapes."""
 
-import colorsys
-
 import pytest
 from matplotlib.colors import to_rgb
 
@@ -21,7 +19,7 @@ def test_every_command_and_effect_stands_in_the_picture():
     picture = explore(naive).counterexample.lanes()
     shown = texts(picture)
     assert "GET job_status:1 -> in-progress" in shown
-    assert shown.count("events(job-1)") == 2
+    assert shown.count("events.publish(job-1)") == 2
     assert shown.count("events") == 2
     assert "✗ breaks: the event is published at most once" in shown
 
@@ -114,7 +112,27 @@ def test_text_has_enough_contrast(color, paper):
     assert (light + 0.05) / (dark + 0.05) >= 4.5
 
 
-def test_neighbouring_workers_differ_in_grey_or_else_in_marker():
-    greys = [colorsys.rgb_to_hls(*to_rgb(style.look(index).color))[1] for index in range(4)]
-    assert all(greys)
-    assert len({style.look(index).marker for index in range(4)}) == 4
+def test_a_key_that_the_set_up_made_belongs_to_nobody():
+    def scenario(lab):
+        lab.redis().set("k", 1, ex=60)
+        lab.worker("A", lambda r: r.get("k"), lab.redis())
+
+    assert intervals(replay(scenario, "A")) == [Interval("ttl", "k", None, 1, 1, "open")]
+
+
+def test_extending_a_lock_does_not_end_the_belief_in_it():
+    import redis
+
+    def scenario(lab):
+        def work(r):
+            lock = redis.lock.Lock(r, "lock", timeout=10, blocking=False)
+            lock.acquire()
+            lock.extend(20)
+            lock.release()
+            r.get("k")
+
+        lab.worker("A", work, lab.redis())
+
+    found = intervals(replay(scenario, "A A A A"))
+    assert Interval("hold", "lock", "A", 1, 3, "left") in found
+    assert Interval("ttl", "lock", "A", 1, 3, "deleted") in found

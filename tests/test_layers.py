@@ -11,6 +11,8 @@ ROOT = Path(labkit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 LAYERS = ["exercises", "plots", "search", "engine", "stores"]  # from top to bottom
 # The engine's own files stand between the searches and the stores; these few are below both.
+# A trace can draw itself, and imports the drawing only then.
+ALLOWED = {("labkit.trace", "labkit.plots.lanes"), ("labkit.trace", "labkit.plots.figure")}
 GROUND = {"errors", "source", "schedule", "watchdog", "process", "interception"}
 
 
@@ -24,8 +26,8 @@ def layer(module):
 
 
 def imports(path):
-    """The labkit modules that a file imports when it is loaded."""
-    for node in ast.parse(path.read_text()).body:
+    """The labkit modules that a file imports, anywhere."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("labkit"):
             yield node.module
         elif isinstance(node, ast.Import):
@@ -40,7 +42,10 @@ def module_of(path):
 def test_imports_run_downwards_only(path):
     own = layer(module_of(path))
     for module in imports(path):
-        assert layer(module) is None or layer(module) >= own, f"{module_of(path)} imports {module}, which is above it"
+        allowed = (module_of(path), module) in ALLOWED
+        assert allowed or layer(module) is None or layer(module) >= own, (
+            f"{module_of(path)} imports {module}, which is above it"
+        )
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)

@@ -35,6 +35,30 @@ def sound_fix_broken(lab):
     lab.at_end("nothing was published", lambda: lab.events.count() == 0)
 
 
+def over_a_set(lab):
+    lab.redis().sadd("s", *"abcdefgh")
+
+    def work(r):
+        for member in r.smembers("s"):
+            r.rpush("seen", member)
+        with r.pipeline() as pipe:
+            pipe.sunion("s", "t")
+            for member in pipe.execute()[0]:
+                r.rpush("seen", member)
+
+    lab.worker("A", work, lab.redis())
+
+
+def test_a_walk_over_a_set_is_the_same_under_every_hash_seed():
+    code = "from labkit import run; from tests.test_replay import over_a_set; print(run(over_a_set).table(), end='')"
+    seen = set()
+    for seed in ("0", "1", "2"):
+        environment = {"PYTHONHASHSEED": seed, "PATH": ""}
+        out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        seen.add(out.stdout)
+    assert seen == {run(over_a_set).table()}
+
+
 def test_a_run_with_the_same_seed_is_the_same_and_other_seeds_differ():
     tables = [run(naive, seed=seed).table() for seed in range(8)]
     assert tables == [run(naive, seed=seed).table() for seed in range(8)]

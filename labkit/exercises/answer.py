@@ -60,7 +60,9 @@ def examine(
     if not callable(attempt):
         return Answer(False, f"Give the check your function itself, not {attempt!r}.")
     try:
-        verdict = explore(scenario, crashes=crashes, pauses=pauses, max_states=50_000)
+        verdict = explore(scenario, max_states=50_000)  # a race that needs no fault is the clearest to look at
+        if verdict.outcome == "holds":
+            verdict = explore(scenario, crashes=crashes, pauses=pauses, max_states=50_000)
     except LabError as error:
         return Answer(False, f"This could not be searched: {error}.")
     except Exception as error:  # a check never raises into the notebook

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from labkit.trace import Event, Trace
 
-# A worker that sends one of these with a lock's key lets go of the lock, whatever the server answers.
-_LETTING_GO = ("DEL", "UNLINK", "DELEX", "script", "MULTI")
+# A worker that sends one of these with a lock's key believes no longer, whatever the server answers.
+_LETTING_GO = ("DEL", "UNLINK", "script 'release")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Interval:
     name: the key, or the section.
     worker: who set the key, holds the lock, or is inside.
     first, last: the numbers of the events at which it begins and ends.
-    ended: `expired`, `deleted`, `left`, `killed`, or `open` when it lasts longer than the trace.
+    ended: `expired`, `deleted`, `replaced`, `left`, `killed`, or `open` when it lasts longer than the trace.
     """
 
     kind: str
@@ -41,19 +41,22 @@ def intervals(trace: Trace) -> list[Interval]:
 def _lives(trace: Trace) -> Iterator[Interval]:
     """Keys with a time to live, from the event that set them to the one after which they are gone."""
     begun: dict[str, Event] = {}
+    setters: dict[str, str | None] = {}
     for event in trace.events:
         for key, start in list(begun.items()):
             if key not in event.expiries:
                 ended = "expired" if event.kind == "clock" else "deleted"
-                yield Interval("ttl", key, start.worker, start.number, event.number, ended)
+                yield Interval("ttl", key, setters[key], start.number, event.number, ended)
                 del begun[key]
-            elif key in event.writes:
-                yield Interval("ttl", key, start.worker, start.number, event.number, "deleted")
-                begun[key] = event
+            elif key in event.writes and event.worker != setters[key]:
+                yield Interval("ttl", key, setters[key], start.number, event.number, "replaced")
+                begun[key], setters[key] = event, event.worker
         for key in event.expiries:
-            begun.setdefault(key, event)
+            if key not in begun:
+                begun[key] = event
+                setters[key] = event.worker if key in event.writes else None  # None: the set-up did
     for key, start in begun.items():
-        yield Interval("ttl", key, start.worker, start.number, len(trace.events), "open")
+        yield Interval("ttl", key, setters[key], start.number, len(trace.events), "open")
 
 
 def _holds(trace: Trace) -> Iterator[Interval]:
@@ -64,7 +67,8 @@ def _holds(trace: Trace) -> Iterator[Interval]:
             if event.worker != worker:
                 continue
             released = event.text.startswith(_LETTING_GO) and key in event.text.split()
-            if released or event.kind == "crash" or event.ending is not None:
+            gone = key in event.writes and key not in event.expiries
+            if released or gone or event.kind == "crash" or event.ending is not None:
                 ended = "killed" if event.kind == "crash" else "left"
                 yield Interval("hold", key, worker, start.number, event.number, ended)
                 del held[worker, key]

@@ -75,7 +75,7 @@ def _draw_lanes(axes: Axes, page: Page) -> None:
         axes.plot([x, x], [HEADER, end], color=style.color, linewidth=1.6, zorder=1)
     _text(axes, page.redis, HEADER / 2, "Redis", fontweight="bold")
     axes.plot([page.redis, page.redis], [HEADER, page.bottom], color=FAINT, linewidth=1.6, zorder=1)
-    if page.lines > page.outside:
+    if page.has_outside:
         _text(axes, page.outside, HEADER / 2, "outside", fontweight="bold")
         axes.plot([page.outside, page.outside], [HEADER, page.bottom], color=FAINT, linewidth=1.6, zorder=1)
     axes.plot([0.05, page.width - 0.05], [HEADER - 0.05] * 2, color=INK, linewidth=0.8)
@@ -107,19 +107,19 @@ def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
     y = page.rows[event.number]
     broken = page.broken_by(event)
     if broken:
-        size = (page.width - 0.1, ROW * (1 + len(broken)))
+        size = (page.width - 0.1, ROW * (1 + page.extra(event)))
         axes.add_patch(
             Rectangle((0.05, y - ROW / 2), *size, facecolor=ALARM_PAPER, edgecolor=ALARM, linewidth=1.4, zorder=0)
         )
     _text(axes, 0.1, y, f"{event.number:>4} {shorten(event.seconds, 8):>7}", color=QUIET)
     if event.worker is None:
-        axes.plot([GUTTER, page.lines - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        axes.plot([GUTTER, page.width - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         _text(axes, page.label_at(event), y, label(event), bbox=_paper(broken), zorder=4)
     else:
         _draw_step(axes, page, event, y)
     if source and event.line is not None:
-        _text(axes, page.lines, y, line(event), color=QUIET)
-    for place, name in enumerate(broken, 1):
+        _text(axes, page.label_at(event), y + ROW * 0.9, line(event), color=QUIET, bbox=_paper(broken), zorder=4)
+    for place, name in enumerate(broken, 1 + page.extra(event) - len(broken)):
         where = page.label_at(event), y + ROW * place
         _text(axes, *where, broken_text(name), color=DARK_ALARM, fontweight="bold", bbox=_paper(broken), zorder=4)
 

@@ -38,7 +38,7 @@ class Page:
         row = 0
         for event in trace.events:
             self.rows[event.number] = HEADER + ROW * (row + 0.5)
-            row += 1 + len(self.broken_by(event))
+            row += 1 + self.extra(event)
         self.bottom = HEADER + ROW * (row + 0.3)
         self._place(compact=False)
         if self.width > WIDEST:
@@ -60,9 +60,6 @@ class Page:
             edge += max(map(self._longest, self.trace.workers), default=0) * CHARACTER + PADDING
         self.redis, edge = edge, edge + self._redis_width()
         self.outside, edge = edge, edge + self._outside_width()
-        self.lines = edge
-        if self.source:
-            edge += max((len(line(event)) for event in self.trace.events), default=0) * CHARACTER + PADDING
         self.width = max(edge, 6.2)
 
     def _longest(self, worker: str) -> int:
@@ -71,7 +68,12 @@ class Page:
         for event in self.trace.events:
             if (event.worker or self.trace.workers[0]) == worker:
                 lengths += [len(label(event)), *(len(broken_text(name)) for name in self.broken_by(event))]
+                lengths += [len(line(event))] if self.source else []
         return max(lengths) + 3
+
+    def extra(self, event: Event) -> int:
+        """How many rows stand under an event: its line of code, and the properties that it breaks."""
+        return len(self.broken_by(event)) + bool(self.source and event.line)
 
     def broken_by(self, event: Event) -> list[str]:
         """The names of the properties that an event breaks."""
@@ -109,6 +111,11 @@ class Page:
         longest = max((len(life.name) for life in self.lives), default=0)
         return max(0.9, self._most_at_once(self.lives) * 0.3 + longest * CHARACTER + PADDING)
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether anything happens outside of the stores."""
+        return any(event.kind == "call" for event in self.trace.events)
+
     def _outside_width(self) -> float:
         effects = [len(effect(event)) for event in self.trace.events if event.kind == "call"]
         return (max(effects) + 3) * CHARACTER + PADDING if effects else 0.0
@@ -117,11 +124,13 @@ class Page:
         shapes = [f"{worker}: {_SHAPES[look(index).marker]}" for index, worker in enumerate(self.trace.workers)]
         parts = ["workers " + ", ".join(shapes)]
         if any(bar.kind == "hold" for bar in self.bars):
-            parts.append("hatched bar in a lane: believes it holds the lock")
+            parts.append("patterned bar beside a lane: this worker believes that it holds the lock")
         if any(bar.kind == "section" for bar in self.bars):
-            parts.append("full bar: inside the section")
+            parts.append("solid bar: inside the section")
         if self.lives:
-            parts.append("bar under Redis: the key lives")
+            parts.append("bar beside Redis: the key lives, in the look of who set it")
+        if any(event.kind in ("sleep", "read") for event in self.trace.events):
+            parts.append("open marker: sleeps or reads the clock")
         return textwrap.wrap(" · ".join(parts), int((self.width - 0.2) / CHARACTER))
 
 
@@ -142,12 +151,12 @@ def label(event: Event) -> str:
 
 def effect(event: Event) -> str:
     """What an event did in the outside world."""
-    return "no effect" if event.reply == "already done" else event.text.partition("(")[0]
+    return "no effect" if event.reply == "already done" else event.text.partition(".")[0]
 
 
 def line(event: Event) -> str:
     """The line of code beside an event."""
-    return shorten(f"line {event.line.number}: {event.line.text}", MOST_CHARACTERS) if event.line else ""
+    return shorten(f"line {event.line.number}: {event.line.text}", MOST_CHARACTERS + 12) if event.line else ""
 
 
 def broken_text(name: str) -> str:

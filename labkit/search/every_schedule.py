@@ -6,12 +6,12 @@ import time
 
 from labkit.engine import Budgets, Engine
 from labkit.errors import Nondeterminism, ScenarioError
+from labkit.execution import replay
 from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.schedule import Schedule
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
-from labkit.search.walk import replay
 from labkit.stores.clock import ClockWasRead
 from labkit.trace import Trace
 from labkit.verdict import Bounds, Verdict
@@ -51,14 +51,17 @@ def explore(
     """
     if not isinstance(max_states, int) or max_states < 1:
         raise ScenarioError(f"max_states is at least 1, not {max_states!r}")
+    if max_seconds is not None and not max_seconds > 0:
+        raise ScenarioError(f"max_seconds is a number above 0, or None, not {max_seconds!r}")
     budgets = Budgets(crashes, lost_replies, signals, pauses, polls)
     started = _real_clock()
+    until = None if max_seconds is None else started + max_seconds
     with intercepted():
         try:
-            return _explore(scenario, budgets, seed, max_states, max_seconds, absolute=False, started=started)
+            return _explore(scenario, budgets, seed, max_states, until, absolute=False, started=started)
         except ClockWasRead:
             # A step reads the clock as a value: from here on, the time belongs to the state.
-            return _explore(scenario, budgets, seed, max_states, max_seconds, absolute=True, started=started)
+            return _explore(scenario, budgets, seed, max_states, until, absolute=True, started=started)
 
 
 def _explore(
@@ -66,13 +69,13 @@ def _explore(
     budgets: Budgets,
     seed: int,
     max_states: int,
-    max_seconds: float | None,
+    until: float | None,
     absolute: bool,
     started: float,
 ) -> Verdict:
     engine = Engine(scenario, budgets, seed=seed, absolute=absolute)
     try:
-        found = BreadthFirst(engine, max_states, max_seconds).run()
+        found = BreadthFirst(engine, max_states, until).run()
         for machine in engine.machines:
             machine.rehearse()
         engine.check_globals()
@@ -92,10 +95,16 @@ def _explore(
             engine.raised(),
             tuple(skipped),
             _left_waiting(engine, found),
-            getattr(scenario, "__name__", "scenario"),
+            _name_of(scenario),
         )
     finally:
         engine.close()
+
+
+def _name_of(scenario: Scenario) -> str:
+    """The scenario's name, if it has one that can be written down."""
+    name = getattr(scenario, "__name__", "")
+    return name if name.isidentifier() else "scenario"
 
 
 def _left_waiting(engine: Engine, found: Found) -> dict[str, str]:

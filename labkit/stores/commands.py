@@ -59,9 +59,14 @@ def is_absolute(request: Request) -> bool:
 
 def in_order(request: Request, replies: tuple[Any, ...]) -> tuple[Any, ...]:
     """The replies, with what has no order sorted: otherwise it would follow Python's hash seed."""
-    if len(request.commands) == 1 and request.commands[0][0] in _UNORDERED and isinstance(replies[0], list):
-        return (sorted(replies[0]),)
-    return replies
+    if request.commands[0][0] == b"MULTI" and isinstance(replies[-1], list):
+        inside = (_in_order(*pair) for pair in zip(request.commands[1:-1], replies[-1], strict=True))
+        return (*replies[:-1], list(inside))
+    return tuple(_in_order(*pair) for pair in zip(request.commands, replies, strict=True))
+
+
+def _in_order(command: Command, reply: Any) -> Any:
+    return sorted(reply) if command[0] in _UNORDERED and isinstance(reply, (list, set)) else reply
 
 
 def describe(request: Request) -> Description:

@@ -7,7 +7,7 @@ end up here, in the pieces that a server would execute one at a time.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import redis
@@ -38,6 +38,13 @@ _REFUSED = {
 }
 _DRIVER = DriverInfo(name=None, lib_version=None)
 _QUIET = MaintNotificationsConfig(enabled=False)
+
+
+class SortedSet(set):  # type: ignore[type-arg]
+    """A set that is walked in order: the order of a plain one follows Python's hash seed, and replays would differ."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(sorted(super().__iter__()))
 
 
 class LabConnection(AbstractConnection):
@@ -157,8 +164,9 @@ class LabPool(redis.ConnectionPool):
 
     def __init__(self, **kwargs: Any) -> None:
         # Retired connections are replaced, so there is no end to how many are made.
-        limits = {"max_connections": 2**31}
-        super().__init__(connection_class=LabConnection, maint_notifications_config=_QUIET, **limits, **kwargs)
+        super().__init__(
+            connection_class=LabConnection, max_connections=2**31, maint_notifications_config=_QUIET, **kwargs
+        )
         self._free: list[Any] = []
         self._taken: set[Any] = set()
 
@@ -194,7 +202,10 @@ def lab_client(perform: Perform, retries: int, **kwargs: Any) -> redis.Redis:
     if kwargs.get("db"):
         raise Unsupported("the lab models one Redis database, number 0; tell jobs apart by key prefixes")
     retry = Retry(ExponentialWithJitterBackoff(base=1, cap=10), retries)
-    return redis.Redis(connection_pool=LabPool(perform=perform, retry=retry, **kwargs))
+    client = redis.Redis(connection_pool=LabPool(perform=perform, retry=retry, **kwargs))
+    for command in ("SMEMBERS", "SINTER", "SUNION", "SDIFF"):
+        client.set_response_callback(command, SortedSet)
+    return client
 
 
 def _refuse(command: Command, alone: bool) -> None:

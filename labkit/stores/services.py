@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from labkit.stores.base import Description, Interned, Outcome
 
 READY_MADE = ("mail", "events")  # services that every lab has
+_VERB = {"mail": "send", "events": "publish"}
 
 
 class Call(NamedTuple):
@@ -70,7 +71,7 @@ class ServiceLog:
         extra = [f"{name}={value}" for name, value in request.fields]
         if request.idempotency_key is not None:
             extra.append(f"idempotency_key={request.idempotency_key}")
-        return Description("call", f"{self.name}({', '.join([request.key, *extra])})")
+        return Description("call", f"{self.name}.{_VERB.get(self.name, 'call')}({', '.join([request.key, *extra])})")
 
     def show_reply(self, request: Call, reply: Any) -> str:
         return str(reply)

@@ -1,17 +1,16 @@
-"""One execution: a schedule that is given, or drawn at random."""
+"""One execution: of a schedule that is given, or of one drawn at random."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
 
-from labkit.engine import Budgets, Engine, Move, State
+from labkit.engine import Budgets, Engine, State
 from labkit.errors import ScheduleError
+from labkit.events import event_of
 from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.machine import DEAD, FINISHED
-from labkit.moment import LOST, SIGNAL
-from labkit.process import Ending
 from labkit.schedule import Schedule
 from labkit.trace import Event, Trace, Violation
 
@@ -28,7 +27,7 @@ class Walk:
     """
 
     def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+        self.engine = engine
         self.state = engine.start
         self.enabled = engine.enabled(self.state)
         self.events: list[Event] = []
@@ -38,84 +37,35 @@ class Walk:
     def take(self, code: int) -> Event:
         """Take one enabled choice, by its number."""
         before = self.state
-        move = self._engine.take(before, code)
-        event = self._event(before, move)
-        self.state, self.enabled = move.state, self._engine.enabled(move.state)
+        move = self.engine.take(before, code)
+        event = event_of(self.engine, before, move, number=len(self.events) + 1)
+        self.state, self.enabled = move.state, self.engine.enabled(move.state)
         self.events.append(event)
         self._judge(before)
         return event
 
     def trace(self) -> Trace:
         """The execution so far."""
-        engine = self._engine
+        engine = self.engine
         waiting = tuple(name for code, name in enumerate(engine.names) if engine.number_of(self.state, code) >= 0)
         over = engine.is_end(self.enabled)
-        return Trace(tuple(engine.names), tuple(self.events), tuple(self.violations.values()), over, waiting)
+        return Trace(
+            tuple(engine.names),
+            tuple(self.events),
+            tuple(self.violations.values()),
+            over,
+            waiting,
+            len(engine.properties),
+        )
 
     def _judge(self, before: State) -> None:
-        engine, count = self._engine, len(self.events)
+        engine, count = self.engine, len(self.events)
         end = engine.is_end(self.enabled)
         kinds = {prop.name: prop.kind for prop in engine.properties}
         broken = engine.judge.broken(self.state, end)
         broken += engine.judge.broken_by(before, self.state) if count else ()
         for name in broken:
             self.violations.setdefault(name, Violation(name, count, at_end=kinds[name] == "at_end"))
-
-    def _event(self, before: State, move: Move) -> Event:
-        engine, number = self._engine, len(self.events) + 1
-        stores = engine.world.stores
-        choice, time = engine.choice(move.code), move.state[0]
-        expiries: dict[str, int] = {}
-        for slot, store in enumerate(stores):
-            expiries.update(store.expiries(move.state[slot]))
-        inside = self._inside(move.state)
-        if choice.kind == "clock":
-            text = f"{(time - before[0]) / 1e6:g} s pass"
-            gone = [key for slot, store in enumerate(stores) for key in store.expiries(before[slot])]
-            writes = tuple(sorted(key for key in gone if key not in expiries))
-            return Event(number, choice, time, "clock", text, "", True, (), writes, expiries, inside)
-        worker = move.code % len(engine.machines)
-        machine = engine.machines[worker]
-        moment = machine.moments[engine.number_of(before, worker)]
-        if choice.kind in ("crash", "signal"):
-            text = "is killed" if choice.kind == "crash" else "gets SIGTERM"
-            after = machine.after(moment, SIGNAL, wrote=True) if choice.kind == "signal" else None
-            ending = after.arrived if after is not None and isinstance(after.arrived, Ending) else None
-            printed = after.printed if after is not None else ""
-            return Event(
-                number, choice, time, choice.kind, text, "", True, (), (), expiries, inside, None, ending, printed
-            )
-        operation = moment.step.operation
-        slot = engine.world.slots[operation.store]
-        outcome = stores[slot].apply(before[slot], operation.request, before[0])
-        shown = stores[slot].describe(operation.request)
-        lost = choice.kind == "lose"
-        after = machine.after(moment, LOST if lost else outcome.reply, wrote=lost or outcome.wrote)
-        reply = "the reply is lost" if lost else stores[slot].show_reply(operation.request, outcome.reply)
-        return Event(
-            number,
-            choice,
-            time,
-            shown.kind,
-            shown.text,
-            reply,
-            lost or bool(shown.costs),
-            outcome.reads,
-            outcome.writes,
-            expiries,
-            inside,
-            moment.step.line,
-            after.arrived if isinstance(after.arrived, Ending) else None,
-            (moment.printed if moment.parent is None else "") + after.printed,
-        )
-
-    def _inside(self, state: State) -> dict[str, tuple[str, ...]]:
-        found = {}
-        for code, machine in enumerate(self._engine.machines):
-            number = self._engine.number_of(state, code)
-            if number >= 0 and machine.moments[number].step.sections:
-                found[machine.name] = machine.moments[number].step.sections
-        return found
 
 
 def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0, polls: int = 3) -> Trace:
@@ -167,7 +117,7 @@ def _execute(scenario: Scenario, seed: int, faults: int, polls: int, choose: Cal
 
 
 def _follow(walk: Walk, schedule: Schedule) -> Iterable[int]:
-    engine = walk._engine
+    engine = walk.engine
     for place, choice in enumerate(schedule, 1):
         if choice.worker is not None and choice.worker not in engine.names:
             known = ", ".join(engine.names)
@@ -181,7 +131,7 @@ def _follow(walk: Walk, schedule: Schedule) -> Iterable[int]:
 
 
 def _why_not(walk: Walk, place: int, schedule: Schedule) -> str:
-    engine, choice = walk._engine, schedule[place - 1]
+    engine, choice = walk.engine, schedule[place - 1]
     enabled = [f"`{engine.choice(code)}`" for code in walk.enabled]
     if not enabled:
         extra = len(schedule) - place + 1

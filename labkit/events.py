@@ -1,0 +1,92 @@
+"""Turns a choice that was taken into the event that a trace shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labkit.engine import Engine, Move, State
+from labkit.moment import LOST, SIGNAL, Moment
+from labkit.process import Ending
+from labkit.trace import Event
+
+
+def event_of(engine: Engine, before: State, move: Move, number: int) -> Event:
+    """What a choice did.
+
+    Parameters
+    ----------
+    engine: where it was taken; made with absolute time.
+    before: the state in which it was taken.
+    move: the choice, and the state after it.
+    number: its place in the schedule, from 1.
+    """
+    choice = engine.choice(move.code)
+    if choice.kind == "clock":
+        details = _time_passed(engine, before, move.state)
+    elif choice.kind == "crash":
+        details = {"kind": "crash", "text": "is killed"}
+    elif choice.kind == "signal":
+        moment = engine.moment_of(before, move.code % len(engine.machines))
+        after = engine.machines[move.code % len(engine.machines)].after(moment, SIGNAL, wrote=True)
+        details = {"kind": "signal", "text": "gets SIGTERM", **_went_on(moment, after)}
+    else:
+        details = _request(engine, before, move.code, lost=choice.kind == "lose")
+    details = {"reply": "", "counts": True, **details}
+    return Event(
+        number=number,
+        choice=choice,
+        time=move.state[0],
+        expiries=_expiries(engine, move.state),
+        inside=_inside(engine, move.state),
+        **details,
+    )
+
+
+def _time_passed(engine: Engine, before: State, after: State) -> dict[str, Any]:
+    left = _expiries(engine, after)
+    gone = tuple(sorted(key for key in _expiries(engine, before) if key not in left))
+    return {"kind": "clock", "text": f"{(after[0] - before[0]) / 1e6:g} s pass", "writes": gone}
+
+
+def _request(engine: Engine, before: State, code: int, lost: bool) -> dict[str, Any]:
+    """A request of a worker: what it asked, what came back, and what the worker did then."""
+    worker = code % len(engine.machines)
+    machine, moment = engine.machines[worker], engine.moment_of(before, worker)
+    operation = moment.operation
+    slot = engine.world.slots[operation.store]
+    store = engine.world.stores[slot]
+    outcome = store.apply(before[slot], operation.request, before[0])
+    shown = store.describe(operation.request)
+    after = machine.after(moment, LOST if lost else outcome.reply, wrote=lost or outcome.wrote)
+    return {
+        "kind": shown.kind,
+        "text": shown.text,
+        "reply": "the reply is lost" if lost else store.show_reply(operation.request, outcome.reply),
+        "counts": lost or bool(shown.costs),
+        "reads": outcome.reads,
+        "writes": outcome.writes,
+        "line": moment.step.line,
+        **_went_on(moment, after),
+    }
+
+
+def _went_on(moment: Moment, after: Moment) -> dict[str, Any]:
+    ending = after.arrived if isinstance(after.arrived, Ending) else None
+    return {"ending": ending, "printed": (moment.printed if moment.parent is None else "") + after.printed}
+
+
+def _expiries(engine: Engine, state: State) -> dict[str, int]:
+    """The keys that will vanish, with the time each has left."""
+    found: dict[str, int] = {}
+    for slot, store in enumerate(engine.world.stores):
+        found.update(store.expiries(state[slot]))
+    return found
+
+
+def _inside(engine: Engine, state: State) -> dict[str, tuple[str, ...]]:
+    """The sections that each worker is in."""
+    found = {}
+    for worker, machine in enumerate(engine.machines):
+        if engine.is_alive(state, worker) and (sections := engine.moment_of(state, worker).step.sections):
+            found[machine.name] = sections
+    return found
