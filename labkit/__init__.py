@@ -13,6 +13,7 @@ from labkit.execution import replay, run
 from labkit.lab import Lab, Service
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
+from labkit.search.sampling import Sample, sample
 from labkit.trace import Event, Trace, Violation
 from labkit.verdict import Bounds, Verdict
 
@@ -25,6 +26,7 @@ __all__ = [
     "LabError",
     "Nondeterminism",
     "PropertyError",
+    "Sample",
     "ScenarioError",
     "Schedule",
     "ScheduleError",
@@ -37,4 +39,5 @@ __all__ = [
     "explore",
     "replay",
     "run",
+    "sample",
 ]

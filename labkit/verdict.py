@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -132,6 +133,28 @@ class Verdict:
         seed = f", seed={self.bounds.seed}" if self.bounds.seed else ""
         seed += f", polls={self.bounds.budgets.polls}" if self.bounds.budgets.polls != Budgets.polls else ""
         return f'replay({self.scenario}, "{trace.schedule}"{seed})'
+
+    def assert_holds(self) -> None:
+        """Raise `AssertionError`, with the counterexample, unless every property holds within the bounds."""
+        if self.outcome != "holds":
+            raise AssertionError(repr(self))
+
+    def as_test(self, imported_from: str | None = None) -> str:
+        """The counterexamples as regression tests to paste.
+
+        Parameters
+        ----------
+        imported_from: where the scenario lives, as `FILE.py:name` or `package.module:name`; None to import nothing.
+        """
+        lines = []
+        if imported_from is not None:
+            module = imported_from.rpartition(":")[0].removesuffix(".py").strip("./").replace("/", ".")
+            lines += ["from labkit import replay", f"from {module} import {self.scenario}"]
+        for name, trace in self.violations.items():
+            title = re.sub(r"\W+", "_", name.lower()).strip("_")
+            lines += ["", "", f"def test_{title}():", f"    trace = {self.replay_line(trace)}"]
+            lines += ["    assert not trace.violations, trace.table()"]
+        return "\n".join(lines).strip("\n")
 
     def __repr__(self) -> str:
         parts = [self.headline, *self.notes]
