@@ -14,6 +14,7 @@ from labkit.lab import Lab, Service
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
 from labkit.search.sampling import Sample, sample
+from labkit.stores.mirror import RealServerDiffers
 from labkit.trace import Event, Trace, Violation
 from labkit.verdict import Bounds, Verdict
 
@@ -26,6 +27,7 @@ __all__ = [
     "LabError",
     "Nondeterminism",
     "PropertyError",
+    "RealServerDiffers",
     "Sample",
     "ScenarioError",
     "Schedule",

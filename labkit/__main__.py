@@ -94,11 +94,13 @@ def _explore(scenario: Scenario, options: argparse.Namespace) -> int:
 
 
 def _replay(scenario: Scenario, options: argparse.Namespace) -> int:
-    trace = replay(scenario, options.schedule, seed=options.seed, polls=options.polls)
+    trace = replay(scenario, options.schedule, seed=options.seed, polls=options.polls, redis_url=options.redis_url)
     if options.json:
         print(json.dumps(as_json(trace), indent=2))
     else:
         print(trace.table(source=options.source))
+        if trace.comparison is not None:
+            print(trace.comparison)
     if trace.violations:
         return EXIT_CODES["violated"]
     return EXIT_CODES["holds" if trace.over else "undetermined"]
@@ -124,6 +126,7 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--polls", type=int, default=3, help="unchanged rounds after which a poller is left alone")
         command.add_argument("--json", action="store_true", help="print JSON")
     replaying.add_argument("schedule", help='for example "A A B clock crash:A"')
+    replaying.add_argument("--redis-url", help="also send the requests to this server, and compare every reply")
     replaying.add_argument("--source", action="store_true", help="show the line of code beside each step")
     return parser
 

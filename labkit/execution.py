@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from labkit.engine import Budgets, Engine, State
+from labkit.engine import Budgets, Engine, Move, State
 from labkit.errors import ScheduleError
 from labkit.events import event_of
 from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.machine import DEAD, FINISHED
 from labkit.schedule import Schedule
+from labkit.stores.mirror import Mirror
 from labkit.trace import Event, Trace, Violation
 
 # More steps than any scenario of the lab takes; a worker that polls for ever must not run for ever.
@@ -24,10 +25,16 @@ class Walk:
     Parameters
     ----------
     engine: made with absolute time, so that events know when they happened.
+    mirror: a real server that is told the same, or None.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, mirror: Mirror | None = None) -> None:
         self.engine = engine
+        self._mirror = mirror
+        if mirror is not None:
+            for operation, reply in engine.world.tape:
+                if operation.store == "redis":
+                    mirror.apply("", operation.request, reply)
         self.state = engine.start
         self.enabled = engine.enabled(self.state)
         self.events: list[Event] = []
@@ -39,6 +46,8 @@ class Walk:
         before = self.state
         move = self.engine.take(before, code)
         event = event_of(self.engine, before, move, number=len(self.events) + 1)
+        if self._mirror is not None:
+            self._tell(self._mirror, before, move, event)
         self.state, self.enabled = move.state, self.engine.enabled(move.state)
         self.events.append(event)
         self._judge(before)
@@ -49,6 +58,7 @@ class Walk:
         engine = self.engine
         waiting = tuple(name for code, name in enumerate(engine.names) if engine.number_of(self.state, code) >= 0)
         over = engine.is_end(self.enabled)
+        comparison = self._mirror.comparison if self._mirror is not None else None
         return Trace(
             tuple(engine.names),
             tuple(self.events),
@@ -56,7 +66,23 @@ class Walk:
             over,
             waiting,
             len(engine.properties),
+            comparison,
         )
+
+    def _tell(self, mirror: Mirror, before: State, move: Move, event: Event) -> None:
+        """Do the same on the real server."""
+        engine = self.engine
+        if event.kind == "clock":
+            redis_store, slot = engine.world.stores[1], 1
+            mirror.age(redis_store.expiries(before[slot]), redis_store.expiries(move.state[slot]))
+            return
+        worker = move.code % len(engine.machines)
+        operation = engine.moment_of(before, worker).operation
+        if event.kind == "command" and operation.store == "redis":
+            outcome = engine.world.stores[1].apply(before[1], operation.request, before[0])
+            mirror.apply(engine.names[worker], operation.request, outcome.reply)
+        if event.choice.kind == "lose" or not engine.is_alive(move.state, worker):
+            mirror.hang_up(engine.names[worker])
 
     def _judge(self, before: State) -> None:
         engine, count = self.engine, len(self.events)
@@ -68,7 +94,9 @@ class Walk:
             self.violations.setdefault(name, Violation(name, count, at_end=kinds[name] == "at_end"))
 
 
-def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0, polls: int = 3) -> Trace:
+def replay(
+    scenario: Scenario, schedule: Schedule | str, *, seed: int = 0, polls: int = 3, redis_url: str | None = None
+) -> Trace:
     """Execute one schedule: the same trace, every time, anywhere.
 
     Parameters
@@ -78,10 +106,20 @@ def replay(scenario: Scenario, schedule: Schedule | str, *, seed: int = 0, polls
     seed: what everything random depends on; the one that the schedule was found with.
     polls: after how many unchanged rounds a polling worker is left alone, as in `explore`.
 
-    Raises `ScheduleError` when it names an unknown worker or a choice that is not enabled at that point.
+    redis_url: a real server to send the same requests to, under a prefix of the lab's own; every reply is compared.
+
+    Raises `ScheduleError` when it names an unknown worker or a choice that is not enabled at that point, and
+    `RealServerDiffers` when the real server answers otherwise.
     """
     wanted = Schedule.parse(schedule)
-    return _execute(scenario, seed, faults=len(wanted), polls=polls, choose=lambda walk: _follow(walk, wanted))
+    budgets = Budgets(len(wanted), len(wanted), None, None, polls)
+    mirror = Mirror(redis_url) if redis_url is not None else None
+    try:
+        trace = _execute(scenario, seed, budgets, lambda walk: _follow(walk, wanted), mirror)
+    finally:
+        if mirror is not None:
+            mirror.close()
+    return trace
 
 
 def run(scenario: Scenario, *, seed: int = 0, polls: int = 3) -> Trace:
@@ -99,15 +137,20 @@ def run(scenario: Scenario, *, seed: int = 0, polls: int = 3) -> Trace:
         while walk.enabled and len(walk.events) < MOST_STEPS:
             yield chance.choice(walk.enabled)
 
-    return _execute(scenario, seed, faults=0, polls=polls, choose=choose)
+    return _execute(scenario, seed, Budgets(signals=0, polls=polls), choose)
 
 
-def _execute(scenario: Scenario, seed: int, faults: int, polls: int, choose: Callable[[Walk], Iterable[int]]) -> Trace:
+def _execute(
+    scenario: Scenario,
+    seed: int,
+    budgets: Budgets,
+    choose: Callable[[Walk], Iterable[int]],
+    mirror: Mirror | None = None,
+) -> Trace:
     with intercepted():
-        budgets = Budgets(faults, faults, None if faults else 0, None if faults else 0, polls)
         engine = Engine(scenario, budgets, seed=seed)
         try:
-            walk = Walk(engine)
+            walk = Walk(engine, mirror)
             for code in choose(walk):
                 walk.take(code)
             engine.check_globals()

@@ -12,6 +12,7 @@ from labkit.source import Line
 
 if TYPE_CHECKING:
     from labkit.plots.figure import Picture
+    from labkit.stores.mirror import Comparison
 
 MOST_DRAWN = 100  # events in a picture that appears unasked
 
@@ -100,6 +101,7 @@ class Trace:
     over: whether the execution reached an end, so that `at_end` properties were judged.
     waiting: the workers that had not ended when the schedule did.
     stated: how many properties the scenario states.
+    comparison: how a replay on a real server went, or None.
     """
 
     workers: tuple[str, ...]
@@ -108,6 +110,7 @@ class Trace:
     over: bool
     waiting: tuple[str, ...] = ()
     stated: int = 1
+    comparison: Comparison | None = field(default=None, compare=False)
 
     @property
     def violation(self) -> Violation | None:

@@ -42,7 +42,7 @@ class World:
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
         self._mode = "recording"  # then "playing" while the scenario is built again, else "observing"
-        self._tape: list[tuple[Operation, Any]] = []
+        self.tape: list[tuple[Operation, Any]] = []
         self._ahead: deque[tuple[Operation, Any]] = deque()
         self._thread = threading.get_ident()
         for name in READY_MADE:
@@ -52,7 +52,7 @@ class World:
     def building(self) -> Iterator[None]:
         """Answer the requests of a scenario that is being built, with the same chance each time."""
         if self._mode != "recording":
-            self._mode, self._ahead = "playing", deque(self._tape)
+            self._mode, self._ahead = "playing", deque(self.tape)
         try:
             with serving.at(0, random.Random(f"{self.seed}:set-up")):
                 yield
@@ -81,7 +81,7 @@ class World:
         slot = self.slots[operation.store]
         outcome = self.stores[slot].apply(self.view[slot], operation.request, self.view[0])
         if self._mode == "recording":
-            self._tape.append((operation, outcome.reply))
+            self.tape.append((operation, outcome.reply))
             self.view[slot] = outcome.state
         elif outcome.state != self.view[slot]:
             text = self._show(operation)

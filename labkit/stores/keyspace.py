@@ -2,6 +2,11 @@
 
 Tested by `tests/test_keyspace.py` against the pinned fakeredis, so that an upgrade that moves any of
 this fails there and not in a learner's verdict.
+
+Where fakeredis differs from Redis, and the lab sides with Redis (`tests/test_real_redis.py` has a test for each):
+
+- a key is gone *at* its deadline, not a moment later (`RecordingDatabase.expired`);
+- EXEC aborts when a watched key has expired (`EmbeddedRedis` keeps the watches itself).
 """
 
 from __future__ import annotations
