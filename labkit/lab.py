@@ -17,6 +17,7 @@ from labkit.sharing import Ownership
 from labkit.stores.commands import Request
 from labkit.stores.connection import LabPool, lab_client
 from labkit.stores.services import READY_MADE, Call
+from labkit.stores.sql_connection import SqlConnection
 from labkit.world import World
 
 Scenario = Callable[["Lab"], None]
@@ -50,6 +51,7 @@ class Lab:
     def __init__(self, world: World) -> None:
         self.world = world
         self._clients: list[tuple[Any, redis.Redis]] = []
+        self._databases: list[SqlConnection] = []
         self.rewind()
 
     def rewind(self) -> None:
@@ -58,7 +60,9 @@ class Lab:
         self.properties: list[Property] = []
         self._services: dict[str, Service] = {}
         self._ownership = Ownership()
-        self._next_client = 0
+        self._next_client = self._next_sql = 0
+        for database in self._databases:
+            database.rewind()
         for _, client in self._clients:
             pool = client.connection_pool
             assert isinstance(pool, LabPool)
@@ -83,6 +87,17 @@ class Lab:
         self._clients[index:] = [(wanted, client)]
         return client
 
+    def sql(self) -> SqlConnection:
+        """A DB-API connection to the lab's SQLite database; give each worker its own.
+
+        Statements, commits and rollbacks are steps. There is one writer at a time: `serialisable, SQLite`.
+        """
+        index = self._next_sql
+        self._next_sql += 1
+        if index == len(self._databases):
+            self._databases.append(SqlConnection(lambda statement: self.perform(Operation("sql", statement))))
+        return self._databases[index]
+
     def service(self, name: str, deduplicates: bool = False) -> Service:
         """An outside service, such as payments.
 
@@ -92,7 +107,7 @@ class Lab:
         deduplicates: whether it ignores a call whose idempotency key it has seen.
         """
         if name not in self._services:
-            if not is_worker_name(name) or name in ("redis", "clock"):
+            if not is_worker_name(name) or name in ("redis", "sql", "clock"):
                 raise ScenarioError(f"{name!r} cannot name a service; use letters and digits")
             if current_process() is not None and name not in READY_MADE:
                 raise ScenarioError(f"service {name!r} appears inside a worker; make it in the scenario")

@@ -16,6 +16,7 @@ from labkit.stores.base import Store, fresh
 from labkit.stores.clock import Clock, ClockWasRead
 from labkit.stores.embedded_redis import EmbeddedRedis
 from labkit.stores.services import READY_MADE, Call, ServiceLog
+from labkit.stores.sql import SqlDatabase
 
 _AGAIN = (
     "when it is built again. It is called afresh for every execution, so it must not depend on global variables "
@@ -37,8 +38,8 @@ class World:
 
     def __init__(self, seed: int, absolute: bool) -> None:
         self.seed, self.absolute = seed, absolute
-        self.stores: list[Store] = [Clock(absolute), EmbeddedRedis(seed, absolute)]
-        self.slots = {"clock": 0, "redis": 1}
+        self.stores: list[Store] = [Clock(absolute), EmbeddedRedis(seed, absolute), SqlDatabase()]
+        self.slots = {"clock": 0, "redis": 1, "sql": 2}
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
         self._mode = "recording"  # then "playing" while the scenario is built again, else "observing"

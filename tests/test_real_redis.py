@@ -13,7 +13,8 @@ from labkit.__main__ import main
 from labkit.interception import EPOCH
 from labkit.stores.keyspace import RecordingDatabase
 from tests import programs, test_choices, test_replay
-from tests.test_brute_force import Effects, random_program
+from tests.random_programs import random_program
+from tests.test_brute_force import Effects
 
 SCENARIOS = {
     "naive": (programs.naive, {}),
