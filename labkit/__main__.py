@@ -80,6 +80,7 @@ def _explore(scenario: Scenario, options: argparse.Namespace) -> int:
         seed=options.seed,
         max_states=options.max_states,
         max_seconds=options.max_seconds,
+        max_megabytes=options.max_megabytes,
     )
     if options.junit:
         options.junit.write_text(as_junit(verdict), encoding="utf-8")
@@ -118,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     searching.add_argument("--pauses", type=_pauses, default=0, help="how many pauses, or `any`")
     searching.add_argument("--max-states", type=int, default=500_000, help="how many states to see at most")
     searching.add_argument("--max-seconds", type=float, default=None, help="how much real time to use at most")
+    searching.add_argument("--max-megabytes", type=float, help="how much memory the process may use at most")
     searching.add_argument("--junit", type=Path, metavar="FILE", help="also write the verdict as JUnit XML")
     replaying = commands.add_parser("replay", help="execute one schedule")
     for command in (searching, replaying):

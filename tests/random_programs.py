@@ -10,7 +10,11 @@ DELETE_OR_SEVEN = "if redis.call('exists', KEYS[1]) == 1 then return redis.call(
 def random_program(chance, longest=4):
     """A program of two to `longest` random steps, each of which may depend on the reply before it."""
     steps = [(chance.choice(KINDS), chance.choice("xy")) for _ in range(chance.randint(2, longest))]
-    careful = chance.random() < 0.5
+    return program_of(steps, careful=chance.random() < 0.5)
+
+
+def program_of(steps, careful=False):
+    """A program of given steps, each a kind and a key; a careful one goes on after a lost reply."""
 
     def program(r, world):
         last = None

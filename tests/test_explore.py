@@ -84,13 +84,33 @@ def test_a_search_whose_executions_never_end_is_undetermined():
 
 
 def test_a_limit_of_seconds_cuts_the_search_short_and_says_so(monkeypatch):
-    from labkit.search import breadth_first
+    from labkit.search import limits
 
     hours = iter(range(0, 10**9, 3600))
-    monkeypatch.setattr(breadth_first, "_real_clock", lambda: next(hours))
+    monkeypatch.setattr(limits, "_real_clock", lambda: next(hours))
     verdict = explore(naive_lock("ABCD"), max_seconds=10)
     assert verdict.stopped == "limit of seconds"
     assert verdict.unvisited > 0
+
+
+def test_a_limit_of_memory_cuts_the_search_short_and_says_so():
+    verdict = explore(naive_lock("ABCD"), max_megabytes=1)
+    assert verdict.stopped == "limit of 1 megabytes"
+    assert verdict.unvisited > 0
+    assert explore(naive_lock("AB"), max_megabytes=100_000).stopped is None
+
+
+def test_a_progress_bar_comes_after_a_second_and_goes_at_the_end(monkeypatch, capsys):
+    from labkit.search import progress
+
+    seconds = iter(range(10**6))
+    monkeypatch.setenv("LABKIT_PROGRESS", "1")
+    monkeypatch.setattr(progress, "_real_clock", lambda: next(seconds))
+    explore(naive_lock("ABCDE"), max_states=9_000)
+    assert "to follow up, at most 9,000" in capsys.readouterr().err
+    monkeypatch.setenv("LABKIT_PROGRESS", "0")
+    explore(naive_lock("ABCDE"), max_states=9_000)
+    assert capsys.readouterr().err == ""
 
 
 def test_a_spared_worker_is_neither_killed_nor_paused():
@@ -247,7 +267,7 @@ def test_the_number_of_runs_of_worker_code_stays_small():
 
     with intercepted():
         engine = Engine(naive_lock("ABC"), absolute=False)
-        found = BreadthFirst(engine, 1_000_000, None).run()
+        found = BreadthFirst(engine).run()
         assert found.transitions > 300
         assert sum(machine.runs for machine in engine.machines) <= 27
         engine.close()

@@ -7,14 +7,14 @@ states is exact: a state is everything that can matter for what comes after it.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 from labkit.engine import Engine, Move, State
+from labkit.search.limits import Limits
+from labkit.search.progress import Progress
 
 # Two states: a step broke the property. The same state twice: it does not hold there.
 Target = tuple[State, State]
-_real_clock = time.perf_counter  # the limit on seconds is in real time
 
 
 @dataclass
@@ -54,12 +54,12 @@ class BreadthFirst:
     Parameters
     ----------
     engine: the scenario with its budgets.
-    max_states: how many states to see at most.
-    until: the real time, on `time.perf_counter`, at which to stop, or None.
+    limits: what it may use.
     """
 
-    def __init__(self, engine: Engine, max_states: int, until: float | None) -> None:
-        self._engine, self._max_states, self._until = engine, max_states, until
+    def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
+        self._engine, self._limits = engine, limits or Limits()
+        self._progress = Progress(self._limits.states)
         self.found = Found()
         self._layer: list[State] = [engine.start]
         self._next_layer: list[State] = []
@@ -77,6 +77,8 @@ class BreadthFirst:
                 self._layer, self._next_layer, depth = self._next_layer, [], depth + 1
         except KeyboardInterrupt:
             found.stopped = "interrupted"
+        finally:
+            self._progress.close()
         found.unvisited = len(found.depths) - self._visited
         return found
 
@@ -112,8 +114,7 @@ class BreadthFirst:
 
     def _limit_reached(self) -> bool:
         found = self.found
-        if len(found.depths) > self._max_states:
-            found.stopped = f"limit of {self._max_states:,} states"
-        elif self._until is not None and self._visited % 256 == 0 and _real_clock() > self._until:
-            found.stopped = "limit of seconds"
+        if self._visited % 4096 == 0:
+            self._progress.show(len(found.depths), len(found.depths) - self._visited)
+        found.stopped = self._limits.reached(len(found.depths), self._visited)
         return found.stopped is not None

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 
 from labkit.engine import Budgets, Engine
-from labkit.errors import Nondeterminism, ScenarioError
+from labkit.errors import Nondeterminism
 from labkit.execution import replay
 from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.schedule import Schedule
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
+from labkit.search.limits import Limits
 from labkit.stores.clock import ClockWasRead
 from labkit.trace import Trace
 from labkit.verdict import Bounds, Verdict
@@ -30,6 +31,7 @@ def explore(
     seed: int = 0,
     max_states: int = 500_000,
     max_seconds: float | None = None,
+    max_megabytes: float | None = None,
 ) -> Verdict:
     """Search every schedule within the budgets, and answer with shortest counterexamples.
 
@@ -45,37 +47,33 @@ def explore(
         If that cuts short a worker that is not `forever`, the outcome is `undetermined` at best.
     seed: what everything random in the workers depends on.
     max_states: how many distinct states to see at most; a search cut short is `undetermined` at best.
-    max_seconds: how much real time to use at most. Outcomes then depend on the machine; notebooks avoid it.
+    max_seconds, max_megabytes: how much real time, and how much memory for the whole process, to use at most.
+        Outcomes then depend on the machine; notebooks avoid it.
 
     Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
     """
-    if not isinstance(max_states, int) or max_states < 1:
-        raise ScenarioError(f"max_states is at least 1, not {max_states!r}")
-    if max_seconds is not None and not max_seconds > 0:
-        raise ScenarioError(f"max_seconds is a number above 0, or None, not {max_seconds!r}")
+    limits = Limits.of(max_states, max_seconds, max_megabytes)
     budgets = Budgets(crashes, lost_replies, signals, pauses, polls)
     started = _real_clock()
-    until = None if max_seconds is None else started + max_seconds
     with intercepted():
         try:
-            return _explore(scenario, budgets, seed, max_states, until, absolute=False, started=started)
+            return _explore(scenario, budgets, seed, limits, absolute=False, started=started)
         except ClockWasRead:
             # A step reads the clock as a value: from here on, the time belongs to the state.
-            return _explore(scenario, budgets, seed, max_states, until, absolute=True, started=started)
+            return _explore(scenario, budgets, seed, limits, absolute=True, started=started)
 
 
 def _explore(
     scenario: Scenario,
     budgets: Budgets,
     seed: int,
-    max_states: int,
-    until: float | None,
+    limits: Limits,
     absolute: bool,
     started: float,
 ) -> Verdict:
     engine = Engine(scenario, budgets, seed=seed, absolute=absolute)
     try:
-        found = BreadthFirst(engine, max_states, until).run()
+        found = BreadthFirst(engine, limits).run()
         for machine in engine.machines:
             machine.rehearse()
         engine.check_globals()
