@@ -271,8 +271,13 @@ def test_what_the_lab_does_not_model_is_refused_by_name(command, name):
 
 
 def test_a_value_that_the_lab_does_not_model_is_refused():
-    with pytest.raises(Unsupported, match="key 's' holds a XStream"):
-        run(one_worker(lambda r: r.xadd("s", {"a": 1})))
+    with pytest.raises(Unsupported, match="key 'h' holds a Hash"):
+        run(one_worker(lambda r: r.hset("h", "f", 1) and r.hexpire("h", 10, "f")))
+
+
+def test_a_blocking_read_from_now_on_is_refused_with_what_to_do():
+    with pytest.raises(Unsupported, match="read the stream's last id first"):
+        run(one_worker(lambda r: r.xread({"s": "$"}, block=5)))
 
 
 def test_another_database_is_refused():

@@ -175,6 +175,21 @@ def test_exec_after_a_watched_key_expired_aborts_on_redis_and_in_the_lab_but_not
     assert explore(scenario).outcome == "holds"
 
 
+def test_a_group_read_that_finds_nothing_is_nil_on_redis_and_in_the_lab_but_not_on_fakeredis(redis_url):
+    def scenario(lab):
+        lab.redis().xgroup_create("s", "g", id="0", mkstream=True)
+        lab.worker("A", lambda r: r.xreadgroup("g", "A", {"s": ">"}), lab.redis())
+
+    trace = run(scenario)
+    assert trace.events[0].reply == "nil"
+    assert replay(scenario, trace.schedule, redis_url=redis_url) == trace
+
+    client = fakeredis.FakeRedis(server=fakeredis.FakeServer(), protocol=3)
+    client.xgroup_create("s", "g", id="0", mkstream=True)
+    client.response_callbacks.clear()
+    assert client.xreadgroup("g", "A", {"s": ">"}) == {}
+
+
 def test_a_key_is_gone_at_its_deadline_in_the_lab_and_a_moment_later_on_fakeredis():
     class Item:
         expireat = 5.0

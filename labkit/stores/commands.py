@@ -44,6 +44,9 @@ def waits(request: Request) -> float:
     place = _TIMEOUT_AT.get(command[0])
     if place is not None and len(request.commands) == 1:
         return float(command[place]) or FOR_EVER
+    words = [word.upper() for word in command]
+    if command[0] in (b"XREAD", b"XREADGROUP") and b"BLOCK" in words[: words.index(b"STREAMS")]:
+        return float(command[words.index(b"BLOCK") + 1]) / 1_000 or FOR_EVER
     return 0
 
 
@@ -66,6 +69,8 @@ def in_order(request: Request, replies: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _in_order(command: Command, reply: Any) -> Any:
+    if command[0] in (b"XREAD", b"XREADGROUP") and reply == {}:
+        return None  # as Redis answers; fakeredis gives an empty map
     return sorted(reply) if command[0] in _UNORDERED and isinstance(reply, (list, set)) else reply
 
 

@@ -15,6 +15,7 @@ from labkit.stores.clock import ClockWasRead
 from labkit.stores.commands import Request
 from labkit.stores.keyspace import Entry, Keyspace
 from labkit.stores.scripts import learn_script, script_text
+from labkit.stores.streams import age_stream
 
 
 class Watch(NamedTuple):
@@ -135,7 +136,7 @@ class EmbeddedRedis:
         if aged is None:
             content: Content = self._states.values[state]
             entries = tuple(
-                (key, kind, value, None if left is None else left - elapsed)
+                (key, kind, _aged_value(kind, value, elapsed), None if left is None else left - elapsed)
                 for key, kind, value, left in content.entries
                 if left is None or left > elapsed  # a key is gone at its deadline
             )
@@ -163,6 +164,10 @@ class EmbeddedRedis:
     def contents(self, state: int) -> tuple[Entry, ...]:
         content: Content = self._states.values[state]
         return content.entries
+
+
+def _aged_value(kind: str, value: Any, elapsed: int) -> Any:
+    return age_stream(value, elapsed) if kind == "stream" else value
 
 
 def _touched(watch: Watch, keys: Iterable[str]) -> Watch:

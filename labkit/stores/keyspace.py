@@ -6,6 +6,7 @@ this fails there and not in a learner's verdict.
 Where fakeredis differs from Redis, and the lab sides with Redis (`tests/test_real_redis.py` has a test for each):
 
 - a key is gone *at* its deadline, not a moment later (`RecordingDatabase.expired`);
+- XREAD and XREADGROUP that find nothing answer nil under protocol 3, not an empty map (`commands.in_order`);
 - EXEC aborts when a watched key has expired (`EmbeddedRedis` keeps the watches itself).
 """
 
@@ -19,10 +20,11 @@ import redis
 from fakeredis._core._database import Database, Item
 from fakeredis._core._server import FakeServer
 from fakeredis._socket import FakeSocket
-from fakeredis.model import ExpiringMembersSet, Hash, ZSet
+from fakeredis.model import ExpiringMembersSet, Hash, XStream, ZSet
 
 from labkit.errors import Unsupported
 from labkit.interception import EPOCH, MICROSECONDS
+from labkit.stores.streams import freeze_stream, thaw_stream
 
 # One key as plain data: its name, its type, its value in sorted order, and the microseconds it has left.
 Entry = tuple[bytes, str, Any, int | None]
@@ -107,7 +109,7 @@ class Keyspace:
         contents.clear()
         database._expiry_heap.clear()
         for key, kind, value, left in entries:
-            item: Any = Item(_THAW[kind](value))
+            item: Any = Item(thaw_stream(value, now) if kind == "stream" else _THAW[kind](value))
             if left is not None:
                 item.expireat = EPOCH + (now + left) / MICROSECONDS
                 heapq.heappush(database._expiry_heap, (item.expireat, key))
@@ -119,7 +121,7 @@ class Keyspace:
         for key, item in self._database._dict.items():
             left = None if item.expireat is None else _since_epoch(item.expireat) - now
             if left is None or left > 0:
-                entries.append((key, *_freeze(key, item.value), left))
+                entries.append((key, *_freeze(key, item.value, now), left))
         entries.sort(key=lambda entry: entry[0])
         return tuple(entries)
 
@@ -132,7 +134,7 @@ def _text(key: bytes) -> str:
     return key.decode(errors="backslashreplace")
 
 
-def _freeze(key: bytes, value: Any) -> tuple[str, Any]:
+def _freeze(key: bytes, value: Any, now: int) -> tuple[str, Any]:
     if isinstance(value, bytes):
         return "string", value
     if isinstance(value, list):
@@ -143,10 +145,12 @@ def _freeze(key: bytes, value: Any) -> tuple[str, Any]:
         return "set", tuple(sorted(value._values))
     if isinstance(value, ZSet):
         return "zset", tuple(value._byscore)
+    if isinstance(value, XStream):
+        return "stream", freeze_stream(value, now)
     what = type(value).__name__
     raise Unsupported(
         f"key {_text(key)!r} holds a {what}, which the lab does not model yet. It models strings, lists, hashes and "
-        "sets without expiring members, and sorted sets."
+        "sets without expiring members, sorted sets, and streams."
     )
 
 

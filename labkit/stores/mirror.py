@@ -147,6 +147,9 @@ class Mirror:
     @staticmethod
     def _impatient(command: Command) -> Command:
         """A blocking command that is either answered at once or has timed out already."""
+        if command[0] in (b"XREAD", b"XREADGROUP"):
+            place = [word.upper() for word in command].index(b"BLOCK") + 1
+            return (*command[:place], b"10", *command[place + 1 :])
         place = 1 if command[0] in (b"BLMPOP", b"BZMPOP") else len(command) - 1
         return (*command[:place], b"0.01", *command[place + 1 :])
 
