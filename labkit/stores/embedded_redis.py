@@ -122,13 +122,15 @@ class EmbeddedRedis:
 
     def hang_up(self, state: int, connection: str) -> int:
         content: Content = self._states.values[state]
+        if not content.watches:
+            return state
         worker = connection.endswith("/")
         left = [
             watch
             for watch in content.watches
             if not (watch.connection.startswith(connection) if worker else watch.connection == connection)
         ]
-        return self._states.number(content._replace(watches=tuple(left))) if content.watches else state
+        return self._states.number(content._replace(watches=tuple(left)))
 
     def age(self, state: int, elapsed: int) -> int:
         known = (state, elapsed)
