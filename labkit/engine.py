@@ -6,6 +6,7 @@ each budget. Two states are the same tuple exactly when nothing that can matter 
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from labkit.machine import DEAD, Machine
 from labkit.moment import Moment
 from labkit.process import Ending, Process
 from labkit.schedule import FAULTS, Choice
-from labkit.sharing import GlobalsGuard
+from labkit.sharing import Guard, refuse_shared_variables
 from labkit.world import World
 
 State = tuple[int, ...]
@@ -78,6 +79,12 @@ class Engine:
     ) -> None:
         if not callable(scenario):
             raise ScenarioError(f"a scenario is a function that takes a Lab, not {type(scenario).__name__}")
+        try:
+            inspect.signature(scenario).bind(None)
+        except TypeError as error:
+            raise ScenarioError("a scenario is called with one argument, a Lab: write `def scenario(lab):`") from error
+        if not isinstance(seed, int):
+            raise ScenarioError(f"seed is a number, not {seed!r}")
         self.budgets = budgets or Budgets()
         self._scenario, self._seed = scenario, seed
         self.world = World(seed, absolute)
@@ -87,7 +94,11 @@ class Engine:
             raise ScenarioError("the scenario has no workers: call `lab.worker(name, function, ...)` in it")
         self.plans = list(root.workers.values())
         self.properties = tuple(root.properties)
-        self._guard = GlobalsGuard([plan.function for plan in self.plans])
+        checks = [function for prop in root.properties for function in (prop.check, prop.remember) if function]
+        self._guard = Guard([plan.function for plan in self.plans], checks)
+        for plan in self.plans:
+            for prop in root.properties:
+                refuse_shared_variables(prop.name, prop.check, plan.name, (plan.function, *plan.arguments))
         start_stores = tuple(self.world.view)
         self.machines = [self._machine(name) for name in root.workers]
         self.names = [machine.name for machine in self.machines]
@@ -265,11 +276,23 @@ class Engine:
         def release(process: Process) -> None:
             self._idle_labs.append(labs.pop(id(process)))
 
-        return Machine(name, start, release, self.world.stores, self.world.slots, self.budgets.polls)
+        def bury(process: Process) -> None:
+            process.keep_for_ever()
+            labs.pop(id(process)).retire()
+
+        return Machine(name, start, release, bury, self.world.stores, self.world.slots, self.budgets.polls)
 
     def raised(self) -> dict[str, Ending]:
         """The workers that ended with an exception in some schedule, and the first such ending of each."""
         return {machine.name: machine.raised[0] for machine in self.machines if machine.raised}
+
+    def sections(self) -> set[str]:
+        """The critical sections that any worker enters."""
+        return {section for machine in self.machines for section in machine.sections}
+
+    def deepest(self) -> int:
+        """The most steps that any worker took in one execution."""
+        return max(machine.deepest for machine in self.machines)
 
     def left_waiting(self, state: State) -> dict[str, str]:
         """For each worker that has not ended, what it waits for."""
@@ -287,8 +310,8 @@ class Engine:
         pairs = zip(self.machines, self.plans, strict=True)
         return [machine.name for machine, plan in pairs if machine.skipped_polls and not plan.forever]
 
-    def check_globals(self) -> None:
-        """`ScenarioError` when a worker changed a global variable."""
+    def check_python_state(self) -> None:
+        """`ScenarioError` when a worker or a check changed Python state that outlives a run."""
         self._guard.check()
 
     def close(self, collect: bool = True) -> None:

@@ -153,7 +153,7 @@ def _execute(
             walk = Walk(engine, mirror)
             for code in choose(walk):
                 walk.take(code)
-            engine.check_globals()
+            engine.check_python_state()
             return walk.trace()
         finally:
             engine.close(collect=False)

@@ -7,12 +7,14 @@ the lab's clock, and everybody else, other threads included, gets the real funct
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import functools
 import os
 import random
 import secrets
 import signal
+import socket
 import sys
 import threading
 import time
@@ -23,7 +25,7 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
-from labkit.errors import ScenarioError
+from labkit.errors import ScenarioError, Unsupported
 from labkit.process import Handler, Operation, current_process
 
 EPOCH = 1_767_258_000  # the lab's clock starts on 2026-01-01 at 09:00 UTC
@@ -112,6 +114,18 @@ def _signal(real: Callable[..., Any]) -> Callable[..., Any]:
     return signal_
 
 
+def _forbidden(real: Callable[..., Any], instead: str) -> Callable[..., Any]:
+    """A dispatcher for what no worker may do, since the lab could neither step nor repeat it."""
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        process = current_process()
+        if process is None:
+            return real(*args, **kwargs)
+        raise Unsupported(f"worker {process.name} {instead}")
+
+    return refused
+
+
 def _random(real: Callable[..., Any], draw: Callable[[random.Random], Callable[..., Any]]) -> Callable[..., Any]:
     """A dispatcher for a function that draws at random; `draw` picks the same from a seeded source."""
 
@@ -194,7 +208,12 @@ _SECRETS: dict[str, Callable[[random.Random], Callable[..., Any]]] = {
     "choice": lambda chance: chance.choice,
 }
 
+_FORBIDDEN: list[tuple[type, str, str]] = [
+    (socket.socket, "connect", "opens a network connection: use `lab.redis()`, `lab.sql()` or `lab.service(name)`"),
+    (asyncio.BaseEventLoop, "run_forever", "uses asyncio: workers are ordinary functions without async"),
+]
 _REPLACED = _replacements()
+_ALLOWED = {(owner, name): getattr(owner, name) for owner, name, _ in _FORBIDDEN}
 _STAND_IN = {id(getattr(module, name)): stand_in for module, name, stand_in in _REPLACED}
 _depth = 0
 _undo: list[tuple[dict[str, Any], str, Any]] = []
@@ -215,6 +234,8 @@ def intercepted() -> Iterator[None]:
             for namespace, name, real in reversed(_undo):
                 namespace[name] = real
             _undo.clear()
+            for owner, name, _ in _FORBIDDEN:
+                setattr(owner, name, _ALLOWED[owner, name])
 
 
 def _replace() -> None:
@@ -228,6 +249,8 @@ def _replace() -> None:
                 if id(value) in _STAND_IN:
                     _put(namespace, name, _STAND_IN[id(value)])
     _put(vars(sys.modules["redis.retry"]), "sleep", _sleep)  # client retries wait on the lab's clock
+    for owner, name, instead in _FORBIDDEN:
+        setattr(owner, name, _forbidden(_ALLOWED[owner, name], instead))
 
 
 def _put(namespace: dict[str, Any], name: str, stand_in: Any) -> None:

@@ -70,11 +70,11 @@ class Judge:
     def _view(self, state: State) -> tuple[dict[str, int], Any]:
         """What observers can see of a state, and a key for it: the stores and who is inside which section."""
         stores = state[: self._first_worker]
-        if not any(machine.has_sections for machine in self._machines):
+        if not any(machine.sections for machine in self._machines):
             return {}, stores
         insides: dict[str, int] = {}
         for worker, machine in enumerate(self._machines):
             number = state[self._first_worker + worker]
-            for section in machine.moments[number].step.sections if number >= 0 else ():
+            for section in set(machine.moments[number].step.sections) if number >= 0 else ():
                 insides[section] = insides.get(section, 0) + 1
         return insides, (stores, tuple(sorted(insides.items())))

@@ -20,6 +20,7 @@ from labkit.stores.services import READY_MADE, Call
 from labkit.stores.sql_connection import SqlConnection
 from labkit.world import World
 
+_CLIENT_OPTIONS = {"db", "decode_responses", "encoding", "encoding_errors", "protocol"}
 Scenario = Callable[["Lab"], None]
 
 
@@ -68,6 +69,12 @@ class Lab:
             assert isinstance(pool, LabPool)
             pool.rewind()
 
+    def retire(self) -> None:
+        """Let go of the world, for a lab whose killed worker is kept for ever."""
+        self.world = None  # type: ignore[assignment]
+        self.workers.clear()
+        self.properties.clear()
+
     def redis(self, retries: int = 0, **options: Any) -> redis.Redis:
         """A redis-py client of the lab's Redis; give each worker its own.
 
@@ -77,6 +84,12 @@ class Lab:
             to several; here it is none, since a request that is sent twice may take effect twice.
         options: as for `redis.Redis`, for example `decode_responses=True`.
         """
+        unknown = sorted(set(options) - _CLIENT_OPTIONS)
+        if unknown:
+            known = ", ".join(sorted(_CLIENT_OPTIONS))
+            raise ScenarioError(f"lab.redis does not take {', '.join(unknown)}; it takes retries, {known}")
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ScenarioError(f"retries is a number, 0 or more, not {retries!r}")
         wanted = (retries, tuple(sorted(options.items())))
         index = self._next_client
         self._next_client += 1
@@ -107,7 +120,7 @@ class Lab:
         deduplicates: whether it ignores a call whose idempotency key it has seen.
         """
         if name not in self._services:
-            if not is_worker_name(name) or name in ("redis", "sql", "clock"):
+            if not isinstance(name, str) or not is_worker_name(name) or name in ("redis", "sql", "clock"):
                 raise ScenarioError(f"{name!r} cannot name a service; use letters and digits")
             if current_process() is not None and name not in READY_MADE:
                 raise ScenarioError(f"service {name!r} appears inside a worker; make it in the scenario")
@@ -151,6 +164,7 @@ class Lab:
 
         Raises `ScenarioError` for a bad name, or for a changeable object that another worker has too.
         """
+        self._refuse_inside_a_worker("lab.worker")
         if not isinstance(name, str) or not is_worker_name(name):
             raise ScenarioError(f"{name!r} cannot name a worker; use letters and digits, and not 'clock'")
         if name in self.workers:
@@ -179,11 +193,20 @@ class Lab:
         self._add(Property(name, check, "at_end"))
 
     def _add(self, prop: Property) -> None:
+        self._refuse_inside_a_worker("a property")
+        if not isinstance(prop.name, str) or not prop.name.strip():
+            raise ScenarioError(f"a property's name says what must hold, in plain words; {prop.name!r} does not")
         if any(prop.name == other.name for other in self.properties):
             raise ScenarioError(f"there are two properties called {prop.name!r}")
         if not callable(prop.check):
             raise ScenarioError(f"property {prop.name!r} needs a function to call, not {prop.check!r}: write `lambda:`")
         self.properties.append(prop)
+
+    @staticmethod
+    def _refuse_inside_a_worker(what: str) -> None:
+        process = current_process()
+        if process is not None:
+            raise ScenarioError(f"{what} stands inside worker {process.name}; it belongs into the scenario itself")
 
     @contextmanager
     def section(self, name: str) -> Iterator[None]:

@@ -19,6 +19,7 @@ from labkit.stores.base import FOR_EVER, Store, fresh
 FINISHED, RAISED, DEAD = -1, -2, -3
 # How many stopped processes a machine keeps, so that going on costs no run from the start.
 PARKED_PROCESSES = 32
+LONGEST_REHEARSAL = 500
 
 
 class Machine:
@@ -33,6 +34,7 @@ class Machine:
     name: the worker's name.
     start: makes a fresh process of the worker.
     release: told when a process came to its end, so that what it was built from can serve again.
+    bury: keeps a killed process as it is, for ever.
     stores: the stores by slot, and the slot of each store's name.
     polls: after how many unchanged rounds a polling worker is idle.
     """
@@ -42,12 +44,13 @@ class Machine:
         name: str,
         start: Callable[[], Process],
         release: Callable[[Process], None],
+        bury: Callable[[Process], None],
         stores: Sequence[Store],
         slots: dict[str, int],
         polls: int,
     ) -> None:
         self.name = name
-        self._start, self._release = start, release
+        self._start, self._release, self._bury = start, release, bury
         self._stores, self._slots, self._polls = stores, slots, polls
         # By number: the moment, the time until it wakes, the slot of the store it asks, what asking costs.
         self.moments: list[Moment] = []
@@ -57,9 +60,10 @@ class Machine:
         self.blocks: list[bool] = []
         self.idle: list[bool] = []
         self.raised: list[Ending] = []
-        self.has_sections = False
+        self.returned = False
+        self.sections: set[str] = set()
         self.skipped_polls = False
-        self.runs = 0
+        self.runs = self.deepest = 0
         # (number, state of the store, time) -> (number, state of the store)
         self.steps: dict[tuple[int, int, int], tuple[int, int]] = {}
         self._numbers: dict[tuple[int, int], int] = {}
@@ -133,6 +137,7 @@ class Machine:
             if moment.arrived.killed:
                 return DEAD
             if moment.arrived.error is None:
+                self.returned = True
                 return FINISHED
             if moment.arrived not in self.raised:
                 self.raised.append(moment.arrived)
@@ -149,9 +154,10 @@ class Machine:
             self.left.append(left)
             self.slot.append(slot)
             self.cost.append(self._stores[slot].describe(operation.request).costs)
+            self.deepest = max(self.deepest, moment.depth)
             self.blocks.append(operation.store != "clock" and self._waits(moment) != 0)
             self.idle.append(moment.repeats >= self._polls and moment.is_sleep)
-            self.has_sections = self.has_sections or bool(moment.step.sections)
+            self.sections.update(moment.step.sections)
         return number
 
     def _waits(self, moment: Moment) -> int:
@@ -161,8 +167,9 @@ class Machine:
     # ---- processes
 
     def rehearse(self) -> None:
-        """Run the longest history once more; `Nondeterminism` when the worker does something else this time."""
-        moment = max(self.moments, key=lambda moment: moment.depth, default=None)
+        """Run a long history once more; `Nondeterminism` when the worker does something else this time."""
+        short = [moment for moment in self.moments if moment.depth <= LONGEST_REHEARSAL]
+        moment = max(short, key=lambda moment: moment.depth, default=None)
         if moment is not None:
             self._let_go(self._run_to(moment))
 
@@ -172,7 +179,7 @@ class Machine:
             if collect:
                 self._let_go(process)
             else:
-                process.keep_for_ever()
+                self._bury(process)
         self._parked.clear()
 
     def _begin(self) -> tuple[Process, Step | Ending, str]:
@@ -211,7 +218,7 @@ class Machine:
         if process.dead:
             self._release(process)
         elif isinstance(moment.arrived, Ending):
-            process.keep_for_ever()  # SIGTERM killed it: no clean-up
+            self._bury(process)  # SIGTERM killed it: no clean-up
         else:
             self._parked[id(moment)] = process
             if len(self._parked) > PARKED_PROCESSES:

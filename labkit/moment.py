@@ -16,6 +16,7 @@ class _Word:
 
 
 LOST, SIGNAL = _Word("LOST"), _Word("SIGNAL")
+LONGEST_ROUND = 64
 Round = tuple[tuple[Operation, str], ...]
 
 
@@ -53,8 +54,10 @@ class Moment:
             self._quiet = True
             self.repeats = parent.repeats
         else:
-            self.round = (*parent.round, (parent.operation, repr(reply)))
-            self._quiet = parent._quiet and not wrote
+            # What never sleeps is no poll: following it for ever would only cost.
+            followed = len(parent.round) < LONGEST_ROUND
+            self.round = (*parent.round, (parent.operation, repr(reply))) if followed else parent.round
+            self._quiet = parent._quiet and not wrote and followed
             self.repeats = parent.repeats
         if self.is_sleep:
             self.repeats = self._count_repeats()

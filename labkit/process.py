@@ -7,6 +7,7 @@ resumed the worker, and its reply is the switch back.
 from __future__ import annotations
 
 import ctypes
+import inspect
 import io
 import random
 import signal
@@ -18,7 +19,8 @@ from typing import Any, NamedTuple
 
 import greenlet
 
-from labkit.errors import LabError
+from labkit import errors
+from labkit.errors import LabError, ScenarioError
 from labkit.source import Line, learners_line, raising_line
 from labkit.watchdog import watchdog
 
@@ -83,6 +85,7 @@ class Signal:
     """Instead of a reply: SIGTERM arrived, and the operation is still to be done."""
 
 
+MOST_REFUSALS = 10
 Handler = Callable[[int, Any], object] | int | None
 
 
@@ -102,18 +105,31 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         self.chance = chance
         self.sections: list[str] = []
         self.condemned = False
+        self.complaint: LabError | None = None
         self.connections = 0
+        self._refusals = 0
         self.handlers: dict[int, Handler] = {}
         self._code = code
 
     def _body(self, _: object) -> Ending:
         try:
-            self._code()
-        except (Exception, SystemExit) as error:
+            result = self._code()
+            self._refuse_what_has_not_run(result)
+        except (Exception, SystemExit, GeneratorExit) as error:
             if isinstance(error, LabError):
                 raise  # the lab's own complaint is for the learner, not an outcome of the worker
             return Ending(_one_line(error), raising_line(error.__traceback__))
         return Ending()
+
+    def _refuse_what_has_not_run(self, result: object) -> None:
+        if inspect.iscoroutine(result) or inspect.isgenerator(result):
+            result.close()
+        elif not inspect.isasyncgen(result):
+            return
+        raise ScenarioError(
+            f"worker {self.name} only made a {type(result).__name__} object, and none of its code ran: workers are "
+            "ordinary functions, without async and without yield"
+        )
 
     def resume(self, reply: object = None) -> tuple[Step | Ending, str]:
         """Give the worker its reply and let it run to its next step.
@@ -123,29 +139,38 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         """
         self.parent = greenlet.getcurrent()
         printed = io.StringIO()
-        with redirect_stdout(printed), redirect_stderr(printed), watchdog.watching(self.name):
-            try:
+        running.append(self)
+        try:
+            with redirect_stdout(printed), redirect_stderr(printed), watchdog.watching(f"worker {self.name}"):
                 arrived = self.switch(reply)
-            except KeyboardInterrupt:
-                watchdog.explain_interrupt()
-                raise
+        finally:
+            running.pop()
+        if self.complaint is not None:
+            raise self.complaint
         return arrived, printed.getvalue()
 
     def perform(self, operation: Operation) -> Any:
         """Take a step: called by the worker's own code, answered by whoever resumed it."""
-        if self.condemned:
-            raise greenlet.GreenletExit
+        self.refuse_if_condemned()
         step = Step(operation, learners_line(sys._getframe(1)), tuple(self.sections))
         while isinstance(reply := self._ask(step), Signal):
             self._handle(signal.SIGTERM)
         return reply
 
     def _ask(self, message: Step | Ending) -> Any:
-        if self.condemned:
-            raise greenlet.GreenletExit
+        self.refuse_if_condemned()
         parent = self.parent
         assert parent is not None
         return parent.switch(message)
+
+    def refuse_if_condemned(self) -> None:
+        """End a process that is over; one that swallows its end again and again is stopped where it stands."""
+        if self.condemned:
+            self._refusals += 1
+            while self._refusals > MOST_REFUSALS:
+                assert self.parent is not None
+                self.parent.switch(None)
+            raise greenlet.GreenletExit
 
     def _handle(self, number: int) -> None:
         """Do what the worker's code wants done about a signal, in the middle of what it was doing."""
@@ -160,6 +185,7 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         if self.dead or not self:
             return
         self.condemned = True
+        self.parent = greenlet.getcurrent()
         sink = io.StringIO()
         with redirect_stdout(sink), redirect_stderr(sink), suppress(BaseException):
             self.throw(greenlet.GreenletExit)  # whatever its clean-up raises happens to nobody
@@ -170,17 +196,33 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         """Keep a killed process as it is: collecting it would run its `finally` blocks, as no SIGKILL does."""
         if not self.dead:
             self.condemned = True
+            self._code = _nothing
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
+
+def _nothing() -> None:
+    """What a process that is over still has to do."""
 
 
 def current_process() -> Process | None:
     """The simulated process that is running now, or None outside of any."""
     here = greenlet.getcurrent()
     if isinstance(here, Process):
-        if here.condemned:
-            raise greenlet.GreenletExit
+        here.refuse_if_condemned()
         return here
     return None
+
+
+running: list[Process] = []  # the process whose code runs now, if any, at the end
+
+
+def _blame_the_running(error: LabError) -> None:
+    """Note an error that the code of a worker, or a thread that it started, may swallow."""
+    if running and running[-1].complaint is None:
+        running[-1].complaint = error
+
+
+errors.witness = _blame_the_running
 
 
 def _one_line(error: BaseException) -> str:

@@ -70,6 +70,9 @@ class Schedule(Sequence[Choice]):
 
     def __init__(self, choices: Iterable[Choice] = ()) -> None:
         self._choices = tuple(choices)
+        for choice in self._choices:
+            if not isinstance(choice, Choice):
+                raise ScheduleError(f"{choice!r} is no Choice; read a schedule from text with Schedule.parse('A B')")
 
     @classmethod
     def parse(cls, text: str | Schedule) -> Schedule:

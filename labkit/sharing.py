@@ -79,19 +79,30 @@ class Ownership:
                     raise ScenarioError(f"worker {worker} is given the same {what} as worker {owner}. {_ADVICE}.")
 
 
-class GlobalsGuard:
-    """Notices a worker that changes a global variable: a later run would start from what an earlier one left.
+class Guard:
+    """Notices Python state that outlives a run: a later run, or another property, would start from what is left.
 
     Parameters
     ----------
-    functions: the workers' functions.
+    workers: the workers' functions; their global containers must stay as they are.
+    checks: the properties' functions; what they close over must too.
     """
 
-    def __init__(self, functions: list[Callable[..., object]]) -> None:
-        self._before: list[tuple[str, str, object, object]] = []
+    def __init__(self, workers: list[Callable[..., object]], checks: list[Callable[..., object]]) -> None:
+        self._before: list[tuple[str, Any, Any]] = []
         seen: set[int] = set()
-        for function in functions:
+        for function in workers:
             self._look_at(function, seen)
+        for check in checks:
+            name = getattr(check, "__name__", "a check")
+            for part in changing_parts(check):
+                if isinstance(part, _CONTAINERS):
+                    self._note(
+                        f"{name}, the check of a property, keeps a memory of its own in a {type(part).__name__}", part
+                    )
+
+    def _note(self, complaint: str, value: Any) -> None:
+        self._before.append((complaint, value, copy.deepcopy(value)))
 
     def _look_at(self, function: object, seen: set[int]) -> None:
         function = getattr(function, "func", function)
@@ -99,21 +110,55 @@ class GlobalsGuard:
         if not isinstance(function, types.FunctionType) or id(function) in seen:
             return
         seen.add(id(function))
-        for name in _global_names(function.__code__):
-            value = function.__globals__.get(name)
+        name = function.__name__
+        self._note(f"{name} changes an attribute of a function", function.__dict__)
+        for variable in _global_names(function.__code__):
+            value = function.__globals__.get(variable)
             if isinstance(value, types.FunctionType) and value.__module__ == function.__module__:
                 self._look_at(value, seen)
             elif isinstance(value, _CONTAINERS):
-                self._before.append((function.__name__, name, value, copy.deepcopy(value)))
+                self._note(f"{name} changes the global variable {variable!r}", value)
         for cell in function.__closure__ or ():
             if _is_filled(cell):
                 self._look_at(cell.cell_contents, seen)
 
     def check(self) -> None:
-        """`ScenarioError` when a global container is not what it was."""
-        for function, name, value, before in self._before:
+        """`ScenarioError` when something is not what it was; it is put back, so that the next run is told too."""
+        for complaint, value, before in self._before:
             if value != before:
-                raise ScenarioError(f"{function} changes the global variable {name!r}. {_ADVICE}.")
+                if isinstance(value, (list, bytearray)):
+                    value[:] = before
+                else:
+                    value.clear()
+                    value.update(before)
+                raise ScenarioError(f"{complaint}. {_ADVICE}.")
+
+
+def refuse_shared_variables(name: str, check: Callable[..., object], worker: str, parts: tuple[object, ...]) -> None:
+    """`ScenarioError` when a property looks at Python variables of a worker: it would never see them change."""
+    theirs = {id(part) for value in parts for part in changing_parts(value)}
+    shared = next((part for part in changing_parts(check) if id(part) in theirs), None)
+    what = None if shared is None else f"a {type(shared).__name__} of"
+    written = {id(cell): name for part in parts for name, cell in _cells(part, written=True)}
+    for variable, cell in _cells(check, written=False):
+        what = f"the variable {variable!r} of" if id(cell) in written else what
+    if what is not None:
+        raise ScenarioError(
+            f"property {name!r} looks at {what} worker {worker}, which is a process of its own: the property would "
+            "never see it change. Look at stores and services, through clients made in the scenario."
+        )
+
+
+def _cells(function: object, written: bool) -> Iterator[tuple[str, object]]:
+    """The variables that a function closes over, or only those that it assigns."""
+    if not isinstance(function, types.FunctionType):
+        return
+    assigned = {
+        instruction.argval for instruction in dis.get_instructions(function) if instruction.opname == "STORE_DEREF"
+    }
+    for variable, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=False):
+        if not written or variable in assigned:
+            yield variable, cell
 
 
 def _global_names(code: types.CodeType) -> Iterator[str]:

@@ -68,6 +68,8 @@ class Verdict:
     stopped: why the search was cut short; None when it was not.
     unvisited: how many states were seen but not followed up.
     raised: workers that ended with an exception in some execution, and how.
+    never_returned: workers that did not return in any execution.
+    unknown_sections: sections that properties ask about and no worker enters.
     skipped_polls: workers that were left polling although they might have given up.
     waiting: workers that some execution left waiting at its end, and what for.
     scenario: the scenario's name.
@@ -84,6 +86,8 @@ class Verdict:
     stopped: str | None = None
     unvisited: int = 0
     raised: Mapping[str, Ending] = field(default_factory=dict)
+    never_returned: tuple[str, ...] = ()
+    unknown_sections: tuple[str, ...] = ()
     skipped_polls: tuple[str, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
     scenario: str = "scenario"
@@ -117,7 +121,10 @@ class Verdict:
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know besides the headline."""
-        notes = [f"{name} {ending} in some executions." for name, ending in self.raised.items()]
+        notes = [f"{name} {ending} in {_how_often(name, self.never_returned)}." for name, ending in self.raised.items()]
+        notes += [
+            f"Nobody ever enters the section {name!r} that a property asks about." for name in self.unknown_sections
+        ]
         notes += [f"{name} may be left waiting: {what}." for name, what in self.waiting.items()]
         if not self.properties:
             notes.append("The scenario states no property, so there was nothing to violate.")
@@ -172,6 +179,10 @@ class Verdict:
             rows.append(f"<pre>{html.escape(self.replay_line(trace))}</pre>")
             rows.append(trace.lanes()._repr_html_())
         return "\n".join(rows)
+
+
+def _how_often(worker: str, never_returned: tuple[str, ...]) -> str:
+    return "every execution in which it came to its end" if worker in never_returned else "some executions"
 
 
 def _number(count: int, noun: str) -> str:

@@ -27,29 +27,28 @@ class Watchdog:
 
     def __init__(self, patience: float = 5.0) -> None:
         self.patience = patience
-        self._watched: tuple[str, int, float] | None = None  # worker, thread, when it started
+        self._watched: tuple[str, int, float] | None = None  # who, thread, when it started
         self._found: str | None = None
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
 
     @contextmanager
-    def watching(self, worker: str) -> Iterator[None]:
-        """Watch this thread while a worker's code runs in it."""
+    def watching(self, who: str) -> Iterator[None]:
+        """Watch this thread while somebody's code runs in it; `WorkerStuck` when it has to be interrupted."""
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._patrol, name="labkit-watchdog", daemon=True)
             self._thread.start()
-        self._found = None
-        self._watched = (worker, threading.get_ident(), _real_monotonic())
+        before, self._found = self._watched, None
+        self._watched = (who, threading.get_ident(), _real_monotonic())
         try:
             yield
-        finally:
-            self._watched = None
-
-    def explain_interrupt(self) -> None:
-        """Turn an interrupt that the watchdog caused into `WorkerStuck`; leave the user's own alone."""
-        if self._found is not None:
+        except KeyboardInterrupt:
+            if self._found is None:
+                raise  # the user's own
             found, self._found = self._found, None
             raise WorkerStuck(found) from None
+        finally:
+            self._watched = before
 
     def _patrol(self) -> None:
         while True:
@@ -57,14 +56,14 @@ class Watchdog:
             watched = self._watched
             if watched is None or self._found is not None:
                 continue
-            worker, thread, started = watched
+            who, thread, started = watched
             if _real_monotonic() - started < self.patience:
                 continue
             line = learners_line(sys._current_frames().get(thread))
             if self._watched is not watched:
                 continue
             self._found = (
-                f"worker {worker} used {self.patience:g} seconds of real time without taking a step"
+                f"{who} used {self.patience:g} seconds of real time without taking a step"
                 + (f", at {line}" if line else "")
                 + ". A step is a Redis request, a service call, a sleep or a clock read. Give endless loops a "
                 "`time.sleep`, and wait with `time.sleep` or Redis: the lab's clock makes them free."

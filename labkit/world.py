@@ -17,6 +17,7 @@ from labkit.stores.clock import Clock, ClockWasRead
 from labkit.stores.embedded_redis import EmbeddedRedis
 from labkit.stores.services import READY_MADE, Call, ServiceLog
 from labkit.stores.sql import SqlDatabase
+from labkit.watchdog import watchdog
 
 _AGAIN = (
     "when it is built again. It is called afresh for every execution, so it must not depend on global variables "
@@ -42,6 +43,7 @@ class World:
         self.slots = {"clock": 0, "redis": 1, "sql": 2}
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
+        self.asked: set[str] = set()
         self._mode = "recording"  # then "playing" while the scenario is built again, else "observing"
         self.tape: list[tuple[Operation, Any]] = []
         self._ahead: deque[tuple[Operation, Any]] = deque()
@@ -55,7 +57,7 @@ class World:
         if self._mode != "recording":
             self._mode, self._ahead = "playing", deque(self.tape)
         try:
-            with serving.at(0, random.Random(f"{self.seed}:set-up")):
+            with serving.at(0, random.Random(f"{self.seed}:set-up")), watchdog.watching("the scenario's set-up"):
                 yield
             if self._mode == "playing" and self._ahead:
                 raise Nondeterminism(f"the scenario's set-up leaves out {self._show(self._ahead[0][0])!r} {_AGAIN}")
@@ -68,7 +70,7 @@ class World:
         self.view = list(state[: len(self.stores)])
         self.insides = insides
         serving.clock_was_read = False
-        with serving.at(self.view[0], random.Random(0)):
+        with serving.at(self.view[0], random.Random(0)), watchdog.watching("the check of a property"):
             yield
         if serving.clock_was_read and not self.absolute:
             raise ClockWasRead
@@ -115,4 +117,5 @@ class World:
 
     def inside(self, section: str) -> int:
         """How many living workers are inside a critical section."""
+        self.asked.add(section)
         return self.insides.get(section, 0)

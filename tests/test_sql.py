@@ -187,7 +187,7 @@ def test_cursors_have_the_words_of_the_db_api():
 
 @pytest.mark.parametrize(
     "columns",
-    ["id INTEGER PRIMARY KEY, v", "id TEXT PRIMARY KEY, v", "id, v", "id TEXT PRIMARY KEY, v) WITHOUT ROWID --"],
+    ["(id INTEGER PRIMARY KEY, v)", "(id TEXT PRIMARY KEY, v)", "(id, v)", "(id TEXT PRIMARY KEY, v) WITHOUT ROWID"],
 )
 def test_every_kind_of_table_keeps_its_rows_between_steps(columns):
     def work(db, mail):

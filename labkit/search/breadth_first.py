@@ -116,5 +116,5 @@ class BreadthFirst:
         found = self.found
         if self._visited % 4096 == 0:
             self._progress.show(len(found.depths), len(found.depths) - self._visited)
-        found.stopped = self._limits.reached(len(found.depths), self._visited)
+        found.stopped = self._limits.reached(len(found.depths), self._visited, self._engine.deepest())
         return found.stopped is not None

@@ -76,7 +76,7 @@ def _explore(
         found = BreadthFirst(engine, limits).run()
         for machine in engine.machines:
             machine.rehearse()
-        engine.check_globals()
+        engine.check_python_state()
         violations = _counterexamples(scenario, engine, found)
         skipped = engine.skipped_polls()
         return Verdict(
@@ -91,6 +91,8 @@ def _explore(
             found.stopped,
             found.unvisited,
             engine.raised(),
+            tuple(machine.name for machine in engine.machines if not machine.returned),
+            tuple(sorted(engine.world.asked - engine.sections())) if found.stopped is None else (),
             tuple(skipped),
             _left_waiting(engine, found),
             _name_of(scenario),

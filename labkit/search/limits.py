@@ -11,6 +11,7 @@ from pathlib import Path
 from labkit.errors import ScenarioError
 
 _real_clock = time.perf_counter
+MOST_STEPS_OF_A_WORKER = 2_000
 _STATM = Path("/proc/self/statm")
 
 
@@ -39,8 +40,10 @@ class Limits:
                 raise ScenarioError(f"{name} is a number above 0, or None, not {value!r}")
         return cls(max_states, None if max_seconds is None else _real_clock() + max_seconds, max_megabytes)
 
-    def reached(self, states: int, visited: int) -> str | None:
-        """Which limit is reached, in words, or None."""
+    def reached(self, states: int, visited: int, steps: int) -> str | None:
+        """Which limit is reached, in words, or None; `steps` are those of the worker that took most."""
+        if steps > MOST_STEPS_OF_A_WORKER:
+            return f"limit of {MOST_STEPS_OF_A_WORKER:,} steps by one worker: does it loop for ever?"
         if states > self.states:
             return f"limit of {self.states:,} states"
         if visited % 256 == 0:

@@ -116,7 +116,7 @@ def _sample(scenario: Scenario, budgets: Budgets, executions: int, strategy: str
             for name in broken:
                 hits[name] = hits.get(name, 0) + 1
                 schedules.setdefault(name, Schedule(engine.choice(code) for code in codes[: broken[name]]))
-        engine.check_globals()
+        engine.check_python_state()
     finally:
         engine.close()
     order = [prop.name for prop in engine.properties if prop.name in hits]

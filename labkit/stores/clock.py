@@ -8,7 +8,7 @@ from typing import Any
 from labkit.stores.base import Description, Outcome
 
 
-class ClockWasRead(Exception):
+class ClockWasRead(BaseException):  # not an Exception: a property that catches those must not catch it
     """A search without absolute time met a step that reads the clock as a value, and must start again with it."""
 
 

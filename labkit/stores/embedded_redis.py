@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from redis.lock import Lock
 
+from labkit.errors import Unsupported
 from labkit.interception import serving
 from labkit.stores import commands
 from labkit.stores.base import FOR_EVER, Description, Interned, Outcome
@@ -98,6 +99,9 @@ class EmbeddedRedis:
             replies = keyspace.execute(request.protocol, request.commands, waits=commands.waits(request) != 0)
             reads, writes = keyspace.footprint()
             entries = keyspace.dump(now)
+        for command, reply in zip(request.commands, replies, strict=False):
+            if isinstance(reply, Exception) and "unknown command" in str(reply):
+                raise Unsupported(f"the lab's embedded Redis does not know {command[0].decode(errors='replace')}")
         reads_clock = serving.clock_was_read or commands.is_absolute(request)
         serving.clock_was_read = read_before
         if reads_clock and not self._absolute:

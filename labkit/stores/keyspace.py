@@ -95,7 +95,16 @@ class Keyspace:
         for command in commands:
             socket._process_command(list(command))
         socket._in_transaction = False
+        self._refuse_other_databases(socket)
         return tuple(self._replies)
+
+    def _refuse_other_databases(self, socket: Any) -> None:
+        others = [number for number, database in self._server.dbs.items() if number and database._dict]
+        if others or socket._db_num:
+            for number in others:
+                self._server.dbs[number]._dict.clear()
+            self._sockets.clear()
+            raise Unsupported("the lab models one Redis database, number 0; this command uses another")
 
     def footprint(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The keys that the last execution read and wrote."""
