@@ -72,8 +72,8 @@ class Lab:
     def retire(self) -> None:
         """Let go of the world, for a lab whose killed worker is kept for ever."""
         self.world = None  # type: ignore[assignment]
-        self.workers.clear()
-        self.properties.clear()
+        for kept in (self.workers, self.properties, self._clients, self._databases, self._services):
+            kept.clear()
 
     def redis(self, retries: int = 0, **options: Any) -> redis.Redis:
         """A redis-py client of the lab's Redis; give each worker its own.
