@@ -3,6 +3,8 @@
 import time
 import uuid
 
+import redis
+
 STATUS, LOCK = "job_status:1", "job_lock:1"
 
 COMPLETE = """-- complete once, with its event
@@ -113,3 +115,16 @@ def naive_lock(workers):
         lab.always("true", lambda: True)  # never violated, so that every schedule is searched
 
     return scenario
+
+
+def blocking_lock(lab):
+    """redis-py's own lock, waited for by three workers."""
+
+    def work(r):
+        with redis.lock.Lock(r, "lock", timeout=10), lab.section("inside"):
+            r.get("data")
+
+    for name in "ABC":
+        lab.worker(name, work, lab.redis())
+    lab.always("one inside", lambda: lab.inside("inside") <= 1)
+    lab.always("true", lambda: True)  # never violated, so that every schedule is searched

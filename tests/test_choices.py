@@ -7,6 +7,7 @@ import pytest
 import redis
 
 from labkit import explore, replay, run
+from tests.programs import blocking_lock
 
 
 def one(work, **options):
@@ -379,15 +380,5 @@ def test_a_bad_number_of_polls_is_refused(polls):
 
 
 def test_redis_pys_blocking_lock_is_affordable():
-    def scenario(lab):
-        def work(r):
-            with redis.lock.Lock(r, "lock", timeout=10), lab.section("inside"):
-                r.get("data")
-
-        for name in "ABC":
-            lab.worker(name, work, lab.redis())
-        lab.always("one inside", lambda: lab.inside("inside") <= 1)
-        lab.always("true", lambda: True)
-
-    assert explore(scenario).outcome == "holds"
-    assert explore(scenario, pauses=1).outcome == "violated"
+    assert explore(blocking_lock).outcome == "holds"
+    assert explore(blocking_lock, pauses=1).outcome == "violated"

@@ -27,7 +27,7 @@ from labkit import Lab, explore
 from labkit.engine import Budgets, Engine
 from labkit.interception import intercepted
 from labkit.search.limits import memory_in_use
-from tests.programs import RELEASE, article_fix, naive, naive_lock, sound_fix
+from tests.programs import RELEASE, article_fix, blocking_lock, naive, naive_lock, sound_fix
 
 Scenario = Callable[[Lab], None]
 
@@ -60,19 +60,6 @@ def atomic_with_guard(lab: Lab) -> None:
     for name in "ABCDEF":
         lab.worker(name, work, lab.redis())
     lab.always("at most one mail", lambda: lab.mail.count() <= 1)
-
-
-def blocking_lock(lab: Lab) -> None:
-    """redis-py's own lock, waited for."""
-
-    def work(r: redis.Redis) -> None:
-        with redis.lock.Lock(r, "lock", timeout=10), lab.section("inside"):
-            r.get("data")
-
-    for name in "ABC":
-        lab.worker(name, work, lab.redis())
-    lab.always("one inside", lambda: lab.inside("inside") <= 1)
-    lab.always("true", lambda: True)
 
 
 CASES: list[tuple[str, Scenario, dict[str, Any], int | None]] = [
