@@ -100,7 +100,7 @@ class Machine:
         """The number after time has passed."""
         left = self.left[number]
         if self.idle[number]:
-            period = self._waits(self.moments[number])
+            period = self._waits(self.moments[number]) or 1  # `sleep(0)` polls as fast as it can
             self.skipped_polls = self.skipped_polls or elapsed > left
             return self._number(self.moments[number], (left - elapsed) % period)
         if left <= 0:

@@ -341,6 +341,22 @@ def test_a_worker_that_polls_for_ever_is_decided():
     assert verdict.states < 100
 
 
+def test_a_worker_that_polls_without_waiting_is_decided_too():
+    def scenario(lab):
+        jobs = lab.redis()
+        jobs.set("lock", "dead", ex=100)
+
+        def poll(r):
+            while r.exists("lock"):
+                time.sleep(0)
+            r.set("got", "it")
+
+        lab.worker("A", poll, lab.redis(), forever=True)
+        lab.at_end("got it", lambda: jobs.exists("got"))
+
+    assert explore(scenario).outcome == "holds"
+
+
 def test_polling_wakes_for_an_expiry_too():
     def scenario(lab):
         jobs = lab.redis()
