@@ -15,8 +15,9 @@ from pathlib import Path
 from labkit.errors import LabError, ScenarioError
 from labkit.execution import replay
 from labkit.lab import Scenario
-from labkit.reports import as_json, as_junit
+from labkit.reports import as_json, as_junit, as_junit_error
 from labkit.search.every_schedule import explore
+from labkit.source import raising_line
 
 EXIT_CODES = {"holds": 0, "violated": 1, "undetermined": 2}
 WRONG_USE = 3
@@ -34,8 +35,12 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         scenario = load_scenario(options.scenario)
         return _explore(scenario, options) if options.command == "explore" else _replay(scenario, options)
-    except LabError as error:
-        print(f"labkit: {type(error).__name__}: {error}", file=sys.stderr)
+    except Exception as error:  # also what the scenario itself raises: it is no violation
+        message = f"{type(error).__name__}: {error}"
+        where = "" if isinstance(error, LabError) else f", at {raising_line(error.__traceback__)}"
+        print(f"labkit: {message}{where}", file=sys.stderr)
+        if getattr(options, "junit", None):
+            options.junit.write_text(as_junit_error(options.scenario, message), encoding="utf-8")
         return WRONG_USE
 
 

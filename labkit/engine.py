@@ -188,14 +188,9 @@ class Engine:
 
     def _can_step(self, state: State, worker: int) -> bool:
         machine, number = self.machines[worker], state[self._first_worker + worker]
-        if machine.idle[number]:
-            return not machine.left[number] and machine.would_differ(number, state)
         if not machine.left[number]:
-            return True
-        if not machine.blocks[number]:
-            return False  # it sleeps
-        slot = machine.slot[number]
-        return self.world.stores[slot].ready(state[slot], machine.moments[number].operation.request, state[0])
+            return not machine.idle[number] or machine.would_differ(number, state)
+        return machine.comes(number, state)  # else it sleeps, or waits in vain
 
     def _can_lose(self, state: State, worker: int) -> bool:
         machine, number = self.machines[worker], state[self._first_worker + worker]
@@ -293,6 +288,18 @@ class Engine:
     def deepest(self) -> int:
         """The most steps that any worker took in one execution."""
         return max(machine.deepest for machine in self.machines)
+
+    def is_cut(self, state: State) -> bool:
+        """Whether an end is none: a worker was left alone while it polls, and might give up one day."""
+        cut = False
+        for worker, (machine, plan) in enumerate(zip(self.machines, self.plans, strict=True)):
+            if self.is_alive(state, worker) and machine.idle[self.number_of(state, worker)] and not plan.forever:
+                cut = machine.skipped_polls = True
+        return cut
+
+    def has_idle(self) -> bool:
+        """Whether any worker was left alone while it polls."""
+        return any(any(machine.idle) for machine in self.machines)
 
     def left_waiting(self, state: State) -> dict[str, str]:
         """For each worker that has not ended, what it waits for."""

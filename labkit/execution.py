@@ -57,7 +57,7 @@ class Walk:
         """The execution so far."""
         engine = self.engine
         waiting = tuple(name for code, name in enumerate(engine.names) if engine.number_of(self.state, code) >= 0)
-        over = engine.is_end(self.enabled)
+        over = engine.is_end(self.enabled) and not engine.is_cut(self.state)
         comparison = self._mirror.comparison if self._mirror is not None else None
         return Trace(
             tuple(engine.names),
@@ -86,7 +86,7 @@ class Walk:
 
     def _judge(self, before: State) -> None:
         engine, count = self.engine, len(self.events)
-        end = engine.is_end(self.enabled)
+        end = engine.is_end(self.enabled) and not engine.is_cut(self.state)
         kinds = {prop.name: prop.kind for prop in engine.properties}
         broken = engine.judge.broken(self.state, end)
         broken += engine.judge.broken_by(before, self.state) if count else ()

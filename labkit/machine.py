@@ -70,7 +70,7 @@ class Machine:
         self._aged: dict[tuple[int, int], int] = {}
         self._parked: OrderedDict[int, Process] = OrderedDict()
         process, arrived, printed = self._begin()
-        self.first = Moment(None, None, arrived, printed)
+        self.first = Moment(None, None, arrived, printed, pauses=self._pauses(arrived))
         self.start_number = self._arrive(self.first)
         self._park(self.first, process)
 
@@ -117,17 +117,25 @@ class Machine:
         if child is None:
             process = self._parked.pop(id(moment), None) or self._run_to(moment)
             arrived, printed = process.resume(_deliver(reply))
-            child = moment.after[known] = Moment(moment, reply, arrived, printed, wrote)
+            child = moment.after[known] = Moment(moment, reply, arrived, printed, wrote, self._pauses(arrived))
             self._park(child, process)
         return child
 
     def would_differ(self, number: int, state: tuple[int, ...]) -> bool:
         """Whether an idle worker's next round would get another reply than the rounds before."""
+        if self.comes(number, state):
+            return True
         for operation, reply in self.moments[number].round:
             slot = self._slots[operation.store]
             if repr(self._stores[slot].apply(state[slot], operation.request, state[0]).reply) != reply:
                 return True
         return False
+
+    def comes(self, number: int, state: tuple[int, ...]) -> bool:
+        """Whether what a blocking command waits for is there."""
+        slot = self.slot[number]
+        operation = self.moments[number].operation
+        return self.blocks[number] and self._stores[slot].ready(state[slot], operation.request, state[0])
 
     # ---- numbers
 
@@ -156,9 +164,16 @@ class Machine:
             self.cost.append(self._stores[slot].describe(operation.request).costs)
             self.deepest = max(self.deepest, moment.depth)
             self.blocks.append(operation.store != "clock" and self._waits(moment) != 0)
-            self.idle.append(moment.repeats >= self._polls and moment.is_sleep)
+            self.idle.append(moment.repeats >= self._polls and moment.pauses)
             self.sections.update(moment.step.sections)
         return number
+
+    def _pauses(self, arrived: Step | Ending) -> bool:
+        if isinstance(arrived, Ending):
+            return False
+        store = self._stores[self._slots[arrived.operation.store]]
+        is_sleep = arrived.operation.store == "clock" and arrived.operation.request[0] == "sleep"
+        return is_sleep or store.waits(arrived.operation.request) > 0
 
     def _waits(self, moment: Moment) -> int:
         operation = moment.operation

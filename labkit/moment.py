@@ -23,7 +23,7 @@ Round = tuple[tuple[Operation, str], ...]
 class Moment:
     """One node in the tree of a worker's histories.
 
-    A *round* is what a worker does between two sleeps. A worker that repeats a round without writing anything,
+    A *round* is what a worker does between two waits. A worker that repeats a round without writing anything,
     and with the same replies, is polling; `repeats` counts the repetitions that led here.
 
     Parameters
@@ -33,14 +33,33 @@ class Moment:
     arrived: the step at which the worker stopped, or how it ended.
     printed: what it printed since the moment before.
     wrote: whether the last operation changed something.
+    pauses: whether the next operation waits, but not for ever: a sleep, or a blocking command with a time-out.
     """
 
-    __slots__ = ("_quiet", "after", "arrived", "depth", "parent", "printed", "repeats", "reply", "round", "signalled")
+    __slots__ = (
+        "_quiet",
+        "after",
+        "arrived",
+        "depth",
+        "parent",
+        "pauses",
+        "printed",
+        "repeats",
+        "reply",
+        "round",
+        "signalled",
+    )
 
     def __init__(
-        self, parent: Moment | None, reply: object, arrived: Step | Ending, printed: str, wrote: bool = False
+        self,
+        parent: Moment | None,
+        reply: object,
+        arrived: Step | Ending,
+        printed: str,
+        wrote: bool = False,
+        pauses: bool = False,
     ) -> None:
-        self.parent, self.reply = parent, reply
+        self.parent, self.reply, self.pauses = parent, reply, pauses
         self.arrived, self.printed = arrived, printed
         self.after: dict[tuple[str, bool], Moment] = {}
         self.depth: int = 0 if parent is None else parent.depth + 1
@@ -50,7 +69,7 @@ class Moment:
         self._quiet = True
         if parent is None:
             return
-        if parent.is_sleep and reply is None:
+        if parent.pauses and _is_nothing(reply):
             self._quiet = True
             self.repeats = parent.repeats
         else:
@@ -59,7 +78,7 @@ class Moment:
             self.round = (*parent.round, (parent.operation, repr(reply))) if followed else parent.round
             self._quiet = parent._quiet and not wrote and followed
             self.repeats = parent.repeats
-        if self.is_sleep:
+        if self.pauses:
             self.repeats = self._count_repeats()
 
     @property
@@ -73,13 +92,6 @@ class Moment:
         """What the worker asks for next; only for moments that are no ending."""
         return self.step.operation
 
-    @property
-    def is_sleep(self) -> bool:
-        """Whether the worker is about to sleep."""
-        return (
-            isinstance(self.arrived, Step) and self.operation.request[0] == "sleep" and self.operation.store == "clock"
-        )
-
     def path(self) -> list[Moment]:
         """The moments from the start to this one."""
         moments: list[Moment] = []
@@ -92,7 +104,15 @@ class Moment:
     def _count_repeats(self) -> int:
         """How often the round that ends here has been repeated without a change, right up to now."""
         before = self.parent
-        while before is not None and not before.is_sleep:
+        while before is not None and not before.pauses:
             before = before.parent
-        same = before is not None and before.operation == self.operation and before.round == self.round
-        return before.repeats + 1 if before is not None and same and self._quiet and self.round else 0
+        if before is None or before.operation != self.operation or before.round != self.round or not self._quiet:
+            return 0
+        # To sleep again and again without looking at anything is no polling.
+        looks = bool(self.round) or self.operation.store != "clock"
+        return before.repeats + 1 if looks else 0
+
+
+def _is_nothing(reply: object) -> bool:
+    """Whether a wait ended without bringing anything: a sleep's end, or a blocking command's time-out."""
+    return reply is None or (isinstance(reply, tuple) and len(reply) == 1 and reply[0] in (None, [], {}))

@@ -9,11 +9,12 @@ from __future__ import annotations
 import ctypes
 import inspect
 import io
+import logging
 import random
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -141,7 +142,12 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
         printed = io.StringIO()
         running.append(self)
         try:
-            with redirect_stdout(printed), redirect_stderr(printed), watchdog.watching(f"worker {self.name}"):
+            with (
+                _logs_into(printed),
+                redirect_stdout(printed),
+                redirect_stderr(printed),
+                watchdog.watching(f"worker {self.name}"),
+            ):
                 arrived = self.switch(reply)
         finally:
             running.pop()
@@ -198,6 +204,24 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
             self.condemned = True
             self._code = _nothing
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+
+
+@contextmanager
+def _logs_into(printed: io.StringIO) -> Iterator[None]:
+    """Catch what the root logger's handlers write to the console: they hold the stream that they were made with."""
+    consoles = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
+    caught = [
+        (handler, handler.stream)
+        for handler in logging.root.handlers
+        if isinstance(handler, logging.StreamHandler) and handler.stream in consoles
+    ]
+    for handler, _ in caught:
+        handler.stream = printed
+    try:
+        yield
+    finally:
+        for handler, stream in caught:
+            handler.stream = stream
 
 
 def _nothing() -> None:

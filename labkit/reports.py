@@ -67,3 +67,11 @@ def as_junit(verdict: Verdict) -> str:
             ElementTree.SubElement(case, "error", message=verdict.headline)
     suite.set("errors", str(errors))
     return ElementTree.tostring(suite, encoding="unicode")
+
+
+def as_junit_error(scenario: str, message: str) -> str:
+    """JUnit XML for a scenario that could not be searched at all."""
+    suite = ElementTree.Element("testsuite", name=scenario, tests="1", failures="0", errors="1")
+    case = ElementTree.SubElement(suite, "testcase", classname=scenario, name="the scenario can be searched")
+    ElementTree.SubElement(case, "error", message=message)
+    return ElementTree.tostring(suite, encoding="unicode")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import datetime
 import decimal
@@ -90,6 +89,7 @@ class Guard:
 
     def __init__(self, workers: list[Callable[..., object]], checks: list[Callable[..., object]]) -> None:
         self._before: list[tuple[str, Any, Any]] = []
+        self._classes: list[tuple[str, type, dict[str, Any]]] = []
         seen: set[int] = set()
         for function in workers:
             self._look_at(function, seen)
@@ -102,7 +102,7 @@ class Guard:
                     )
 
     def _note(self, complaint: str, value: Any) -> None:
-        self._before.append((complaint, value, copy.deepcopy(value)))
+        self._before.append((complaint, value, _snapshot(value)))
 
     def _look_at(self, function: object, seen: set[int]) -> None:
         function = getattr(function, "func", function)
@@ -118,9 +118,19 @@ class Guard:
                 self._look_at(value, seen)
             elif isinstance(value, _CONTAINERS):
                 self._note(f"{name} changes the global variable {variable!r}", value)
+            elif isinstance(value, type):
+                self._look_at_class(name, value, function.__module__)
         for cell in function.__closure__ or ():
-            if _is_filled(cell):
+            if _is_filled(cell) and isinstance(cell.cell_contents, type):
+                self._look_at_class(name, cell.cell_contents, function.__module__)
+            elif _is_filled(cell):
                 self._look_at(cell.cell_contents, seen)
+
+    def _look_at_class(self, function: str, value: type, module: str) -> None:
+        if value.__module__ == module:
+            self._classes.append(
+                (f"{function} changes an attribute of the class {value.__name__}", value, _data(value))
+            )
 
     def check(self) -> None:
         """`ScenarioError` when something is not what it was; it is put back, so that the next run is told too."""
@@ -132,6 +142,34 @@ class Guard:
                     value.clear()
                     value.update(before)
                 raise ScenarioError(f"{complaint}. {_ADVICE}.")
+        for complaint, changed, attributes in self._classes:
+            now = _data(changed)
+            if now != attributes:
+                for name in now.keys() - attributes.keys():
+                    delattr(changed, name)
+                for name, kept in attributes.items():
+                    setattr(changed, name, kept)
+                raise ScenarioError(f"{complaint}. {_ADVICE}.")
+
+
+def _snapshot(value: Any) -> Any:
+    """A copy of containers within containers; everything else stays the object that it is."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_snapshot, value)) if type(value) in (list, tuple) else value
+    if isinstance(value, dict):
+        return {key: _snapshot(part) for key, part in value.items()}
+    return value.copy() if isinstance(value, (set, bytearray)) else value
+
+
+def _data(value: type) -> dict[str, Any]:
+    """The attributes of a class that are data: no methods, nothing of Python's own."""
+    return {
+        name: _snapshot(part)
+        for name, part in vars(value).items()
+        if not name.startswith("__")
+        and not callable(part)
+        and not isinstance(part, (property, classmethod, staticmethod))
+    }
 
 
 def refuse_shared_variables(name: str, check: Callable[..., object], worker: str, parts: tuple[object, ...]) -> None:

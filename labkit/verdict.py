@@ -23,6 +23,7 @@ class Bounds:
     seed: what everything random in the workers depends on.
     signalled: how many workers might get SIGTERM.
     spared: the workers that no fault could hit.
+    polled: whether a polling worker was left alone until something would be new to it.
     """
 
     workers: int
@@ -30,6 +31,7 @@ class Bounds:
     seed: int = 0
     signalled: int = 0
     spared: tuple[str, ...] = ()
+    polled: bool = False
 
     @classmethod
     def of(cls, engine: Engine, seed: int) -> Bounds:
@@ -38,7 +40,7 @@ class Bounds:
         signals = engine.budgets.signals
         signalled = declared if signals is None else min(declared, signals)
         spared = tuple(plan.name for plan in engine.plans if plan.spared)
-        return cls(len(engine.machines), engine.budgets, seed, signalled, spared)
+        return cls(len(engine.machines), engine.budgets, seed, signalled, spared, engine.has_idle())
 
     def __str__(self) -> str:
         budgets = self.budgets
@@ -49,6 +51,8 @@ class Bounds:
         if self.signalled:
             parts.append(_at_most(self.signalled, "signal"))
         parts.append("any number of pauses" if budgets.pauses is None else _at_most(budgets.pauses, "pause"))
+        if self.polled:
+            parts.append(f"pollers left alone after {_number(budgets.polls, 'unchanged round')}")
         return ", ".join(parts)
 
 

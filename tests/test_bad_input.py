@@ -2,6 +2,8 @@
 
 import contextlib
 import itertools
+import logging
+import sys
 import threading
 
 import pytest
@@ -469,6 +471,48 @@ def test_a_worker_that_changes_a_global_is_refused_every_time():
 
 
 GLOBAL = {}
+
+
+class Shared:
+    last = None
+    log = []  # noqa: RUF012
+
+
+def test_a_worker_that_changes_a_class_is_refused_every_time():
+    def assign(r):
+        r.get("z")
+        Shared.last = 1
+
+    def append(r):
+        Shared.log.append(r.get("z"))
+
+    for work in (assign, append, assign):
+        with pytest.raises(ScenarioError, match="changes an attribute of the class Shared"):
+            explore(one_worker(work))
+    assert (Shared.last, Shared.log) == (None, [])
+
+
+def test_a_property_may_keep_its_clients_in_a_list_or_a_dict():
+    def scenario(lab):
+        clients = [lab.redis() for _ in "AB"]
+        named = {"db": lab.sql(), "mail": lab.mail, "lock": clients[0].lock("L"), "module": itertools}
+        for name, client in zip("AB", clients, strict=True):
+            lab.worker(name, lambda r: r.incr("n"), client)
+        lab.at_end("2", lambda: int(clients[0].get("n")) == 2 and len(named) == 4)
+
+    assert explore(scenario).outcome == "holds"
+
+
+def test_logging_is_captured_and_shown_in_the_log_alone(capsys):
+    handler = logging.StreamHandler(sys.__stderr__)
+    logging.root.addHandler(handler)
+    try:
+        trace = run(one_worker(lambda r: logging.getLogger("worker").warning("got %s", r.get("k"))))
+    finally:
+        logging.root.removeHandler(handler)
+    assert trace.log() == "     0 s A: got None"
+    assert capsys.readouterr().err == ""
+    assert handler.stream is sys.__stderr__
 
 
 def test_a_property_that_looks_at_a_variable_of_a_worker_is_refused():

@@ -6,7 +6,7 @@ import time
 import pytest
 import redis
 
-from labkit import explore, replay, run
+from labkit import explore, replay, run, sample
 from tests.programs import blocking_lock
 
 
@@ -380,6 +380,51 @@ def test_cutting_short_a_poller_that_may_give_up_is_undetermined():
     verdict = explore(poller(limit=10))
     assert verdict.outcome == "undetermined"
     assert "poller polled without news, and was left alone after 3 rounds" in str(verdict)
+
+
+def test_a_poller_that_gives_up_is_never_judged_at_an_end_that_is_none():
+    def scenario(lab):
+        jobs = lab.redis()
+
+        def limited(r):
+            for _ in range(5):
+                if r.get("f"):
+                    return
+                time.sleep(1)
+            r.set("gave up", 1)
+
+        lab.worker("A", limited, lab.redis())
+        lab.always("never gives up", lambda: not jobs.exists("gave up"))
+        lab.at_end("gives up", lambda: jobs.exists("gave up"))
+
+    verdict = explore(scenario)
+    assert verdict.outcome == "undetermined"
+    assert "pollers left alone after 3 unchanged rounds" in str(verdict)
+    assert set(explore(scenario, polls=20).violations) == {"never gives up"}
+    assert not run(scenario).over
+    assert "raise `polls`" in repr(sample(scenario, 10))
+
+
+def test_a_consumer_that_blocks_with_a_time_out_for_ever_is_decided():
+    def scenario(lab):
+        jobs = lab.redis()
+
+        def consume(r):
+            while True:
+                if r.blpop(["q"], timeout=5):
+                    r.incr("done")
+
+        def late(r):
+            time.sleep(33)
+            r.rpush("q", "job")
+
+        lab.worker("A", consume, lab.redis(), forever=True)
+        lab.worker("P", late, lab.redis())
+        lab.at_end("done", lambda: jobs.get("done") == b"1")
+
+    verdict = explore(scenario)
+    assert verdict.outcome == "holds"
+    assert verdict.states < 100
 
 
 def test_more_polls_decide_it():

@@ -61,6 +61,14 @@ def test_a_file_is_loaded_as_python_would_run_it(tmp_path):
     assert answer.stdout == "1 worker, no crash, no pause: holds in all 2 states.\n"
 
 
+def test_a_scenario_that_raises_is_wrong_use_and_no_violation(tmp_path, capsys):
+    (tmp_path / "broken.py").write_text("def scenario(lab):\n    raise ValueError('no such thing')\n")
+    report = tmp_path / "report.xml"
+    assert main(["explore", f"{tmp_path}/broken.py:scenario", "--json", "--junit", str(report)]) == 3
+    assert "ValueError: no such thing, at scenario, line 2" in capsys.readouterr().err
+    assert ElementTree.parse(report).getroot().get("errors") == "1"
+
+
 def test_json_has_everything_that_a_replay_needs(capsys):
     main(["explore", f"{PROGRAMS}:article_fix", "--crashes", "1", "--pauses", "1", "--json"])
     answer = json.loads(capsys.readouterr().out)

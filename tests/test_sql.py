@@ -170,6 +170,7 @@ def test_cursors_have_the_words_of_the_db_api():
         assert (cursor.fetchone(), cursor.fetchmany(1), cursor.fetchall()) == (("a",), [("b",)], [("c",)])
         assert list(db.execute("SELECT 1")) == [(1,)]
         db.executemany("INSERT INTO done VALUES (?)", [("d",), ("e",)])
+        cursor.executemany("INSERT INTO done VALUES (?)", [("f",)])
         assert db.in_transaction
         db.rollback()
         assert not db.in_transaction
@@ -208,6 +209,10 @@ def test_every_kind_of_table_keeps_its_rows_between_steps(columns):
 def test_what_the_database_does_not_model_is_refused():
     with pytest.raises(Unsupported, match="does not model PRAGMA"):
         run(stock(lambda db, mail: db.execute("PRAGMA user_version")))
+    with pytest.raises(Unsupported, match="write BEGIN IMMEDIATE"):
+        run(stock(lambda db, mail: db.execute("begin")))
+    with pytest.raises(Unsupported, match="connections have no 'executescript'"):
+        run(stock(lambda db, mail: db.executescript("")))
 
 
 def test_equal_contents_are_one_state_whatever_the_way_to_them():

@@ -112,6 +112,15 @@ def test_ids_that_the_server_makes_follow_the_labs_clock():
     assert explore(scenario).outcome == "holds"
 
 
+def test_ids_of_the_labs_clock_are_given_to_a_real_server(redis_url):
+    def scenario(lab):
+        lab.redis().xadd("s", {"a": 0})
+        lab.worker("A", lambda r: (r.xadd("s", {"a": 1}), r.xrange("s")), lab.redis())
+
+    trace = run(scenario)
+    assert replay(scenario, trace.schedule, redis_url=redis_url) == trace
+
+
 def test_streams_replay_on_a_real_server(redis_url):
     def scenario(lab):
         group(lab)

@@ -102,7 +102,7 @@ class BreadthFirst:
 
     def _judge(self, state: State, moves: list[Move], depth: int) -> None:
         engine, found = self._engine, self.found
-        end = engine.is_end(move.code for move in moves)
+        end = engine.is_end(move.code for move in moves) and not engine.is_cut(state)
         if end:
             found.ends.append(state)
         broken = engine.judge.broken(state, end)

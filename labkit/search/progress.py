@@ -31,7 +31,7 @@ class Progress:
         if self._bar is None:
             from tqdm.auto import tqdm  # only now: it is slow to import, and most searches are over before
 
-            self._bar = tqdm(desc="explore", unit=" states", leave=False)
+            self._bar = tqdm(desc="explore", unit=" states", leave=False, initial=seen)
         self._bar.update(seen - self._bar.n)
         self._bar.set_postfix_str(f"{waiting:,} to follow up, at most {self._most:,}", refresh=True)
 

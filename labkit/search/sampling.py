@@ -31,12 +31,14 @@ class Sample:
     hits: for each violated property, how many of them violated it.
     schedules: for each violated property, the first schedule that did.
     strategy: how the schedules were drawn.
+    skipped_polls: workers that were left polling although they might have given up.
     """
 
     executions: int
     hits: Mapping[str, int]
     schedules: Mapping[str, Schedule]
     strategy: str
+    skipped_polls: tuple[str, ...] = ()
 
     def rate(self, name: str) -> float:
         """The share of executions that violated a property, from 0 to 1."""
@@ -54,6 +56,8 @@ class Sample:
 
     def __repr__(self) -> str:
         head = f"{self.executions:,} executions ({self.strategy})"
+        if self.skipped_polls:
+            head += f", some cut short because {' and '.join(self.skipped_polls)} polled without news (raise `polls`)"
         if not self.hits:
             _, most = self.interval("")
             return f"{head}: no violation seen; at 95 % confidence fewer than {most:.2%} of such executions have one."
@@ -119,8 +123,9 @@ def _sample(scenario: Scenario, budgets: Budgets, executions: int, strategy: str
         engine.check_python_state()
     finally:
         engine.close()
+    skipped = tuple(engine.skipped_polls())
     order = [prop.name for prop in engine.properties if prop.name in hits]
-    return Sample(executions, {name: hits[name] for name in order}, schedules, strategy)
+    return Sample(executions, {name: hits[name] for name in order}, schedules, strategy, skipped)
 
 
 def _evenly(chance: random.Random) -> Picker:
@@ -134,7 +139,7 @@ def _one(engine: Engine, pick: Picker) -> tuple[list[int], dict[str, int]]:
     while len(codes) < MOST_STEPS:
         enabled = engine.enabled(state)
         if engine.is_end(enabled):
-            for name in engine.judge.broken(state, end=True):
+            for name in engine.judge.broken(state, end=True) if not engine.is_cut(state) else ():
                 broken.setdefault(name, len(codes))
             break
         code = pick(engine, state, enabled)

@@ -71,7 +71,8 @@ class Mirror:
     def apply(self, worker: str, request: Request, expected: tuple[Any, ...]) -> None:
         """Send a request in a worker's name; `RealServerDiffers` when a reply is another than expected."""
         connection = self._connection(worker, request.protocol)
-        commands = [self._prefixed(command) for command in request.commands]
+        pairs = list(zip(request.commands, expected, strict=True))
+        commands = [self._prefixed(_with_the_labs_id(command, reply)) for command, reply in pairs]
         for command in request.commands:
             if command[0] == b"EVALSHA":
                 self._client.script_load(script_text(command[1]))
@@ -81,7 +82,7 @@ class Mirror:
             self._watched.update(commands[0][1:])
         for command in commands:
             connection.send_command(*command)
-        for command, reply in zip(request.commands, expected, strict=True):
+        for command, reply in pairs:
             try:
                 got = connection.read_response(disable_decoding=True)
             except redis.ResponseError as error:
@@ -176,6 +177,14 @@ class Mirror:
                 f"{show(expected)!r} in the lab and {show(got)!r} by redis-server {self.comparison.server}"
             )
         self.comparison.compared += 1
+
+
+def _with_the_labs_id(command: Command, reply: Any) -> Command:
+    """XADD with the id that the lab's clock made, since a real server would make one of its own clock."""
+    if command[0] == b"XADD" and b"*" in command and isinstance(reply, bytes):
+        place = command.index(b"*")
+        return (*command[:place], reply, *command[place + 1 :])
+    return command
 
 
 def _plain(reply: Any) -> Any:

@@ -45,10 +45,10 @@ class SqlConnection:
 
     def executemany(self, text: str, rows: Sequence[Sequence[Any]]) -> SqlCursor:
         """Execute one statement for each row of values; one step each."""
-        cursor = self.cursor()
-        for values in rows:
-            cursor.execute(text, values)
-        return cursor
+        return self.cursor().executemany(text, rows)
+
+    def __getattr__(self, name: str) -> Any:
+        return _not_there("connections", name)
 
     def cursor(self) -> SqlCursor:
         """A cursor; no step."""
@@ -87,6 +87,10 @@ class SqlConnection:
         statement = Statement(self._known_name(), text, values)
         if statement.verb in _CONTROL:
             raise Unsupported(f"the lab's database does not model {statement.verb}")
+        if statement.verb == "BEGIN" and not {"IMMEDIATE", "EXCLUSIVE"}.intersection(text.upper().split()):
+            raise Unsupported(
+                "the lab's database has one writer from the start: write BEGIN IMMEDIATE, not a plain BEGIN"
+            )
         answer = self._perform(statement)
         if isinstance(answer, Lost):
             self.in_transaction = False
@@ -147,6 +151,21 @@ class SqlCursor:
         self._next = 0
         return self
 
+    def executemany(self, text: str, rows: Sequence[Sequence[Any]]) -> SqlCursor:
+        """Execute one statement for each row of values; one step each."""
+        for values in rows:
+            self.execute(text, values)
+        return self
+
+    def setinputsizes(self, sizes: object) -> None:
+        """Nothing, as in sqlite3."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Nothing, as in sqlite3."""
+
+    def __getattr__(self, name: str) -> Any:
+        return _not_there("cursors", name)
+
     def fetchone(self) -> Any:
         """The next row, or None."""
         rows = self.fetchmany(1)
@@ -169,3 +188,9 @@ class SqlCursor:
     def close(self) -> None:
         """Forget the rows."""
         self._result = Result()
+
+
+def _not_there(what: str, name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    raise Unsupported(f"the lab's {what} have no {name!r}; they have what the DB-API asks for")
