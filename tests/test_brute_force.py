@@ -1,5 +1,6 @@
 """The search against a brute-force enumeration that shares no code with it: outcomes, and shortest violations."""
 
+import os
 import random
 import time
 
@@ -17,7 +18,7 @@ from tests import brute_force
 from tests.random_programs import program_of, random_case
 
 STATUS = {FINISHED: "finished", RAISED: "raised", DEAD: "crashed"}
-CASES = 200
+CASES = int(os.environ.get("LABKIT_CASES", "200"))  # a thousand take some twenty minutes
 SMALL_CASES = 60
 
 
