@@ -1,5 +1,6 @@
 """The choices besides steps, clock and crash: lost replies and signals; and what waits: WATCH, blocking, polling."""
 
+import gc
 import signal
 import time
 
@@ -246,6 +247,28 @@ def test_a_watched_key_that_expires_aborts_the_transaction():
 
     assert explore(scenario).outcome == "holds"
     assert explore(scenario, pauses=1).outcome == "violated"
+
+
+def test_a_pipeline_that_is_collected_late_takes_no_step_in_another_worker():
+    """redis-py sends UNWATCH from a pipeline's `__del__`, whenever Python happens to collect it."""
+    left = []
+
+    def leave_behind(r):
+        pipe = r.pipeline()
+        pipe.watch("n")
+        left.append(pipe)
+
+    run(lambda lab: lab.worker("A", leave_behind, lab.redis()))
+    assert left[0].watching
+
+    def collect(r):
+        r.get("n")
+        left.clear()
+        gc.collect()
+        r.get("m")
+
+    trace = run(lambda lab: lab.worker("A", collect, lab.redis()))
+    assert [event.text for event in trace.events] == ["GET n", "GET m"]
 
 
 def test_a_lost_reply_ends_the_watches_of_its_connection():

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import greenlet
 import redis
 from redis.backoff import ExponentialWithJitterBackoff
 from redis.connection import AbstractConnection
@@ -19,7 +20,7 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
 from labkit.errors import Unsupported
-from labkit.process import Lost, current_process
+from labkit.process import Lost, Process, current_process
 from labkit.stores.commands import Command, Request
 from labkit.stores.scripts import knows_script, learn_script
 
@@ -63,6 +64,7 @@ class LabConnection(AbstractConnection):
         self._name = ""
         self._watches = False
         self._retired = False
+        self._owner: Process | None = None
 
     def connect(self) -> None:
         """A handshake is no step."""
@@ -71,10 +73,18 @@ class LabConnection(AbstractConnection):
         self._replies.clear()
         self._watches = False
 
+    def lend(self) -> None:
+        """Speak for whoever runs now, and for nobody else.
+
+        Python may collect a pipeline of an execution that is over while another worker runs; its last words, an
+        UNWATCH, must not become that worker's step.
+        """
+        self._owner = _here()
+
     def retire(self) -> None:
-        """Answer nothing any more: a pipeline that is collected late must not speak for another run."""
+        """Answer nothing any more."""
         self.disconnect()
-        self._retired = True
+        self._retired, self._owner = True, None
 
     def can_read(self, timeout: float | None = 0) -> bool:
         return bool(self._replies)
@@ -87,8 +97,8 @@ class LabConnection(AbstractConnection):
 
     def send_packed_command(self, command: Any, check_health: bool = True) -> None:
         group: list[Command] = []
-        if self._retired:
-            raise redis.ConnectionError("this connection belongs to an execution that is over")
+        if self._retired or self._owner is not _here():
+            raise redis.ConnectionError("this connection belongs to another execution")
         for words in command:
             group.append(words)
             # MULTI to EXEC in one packet is one step; any other pipeline is a step per command.
@@ -172,8 +182,9 @@ class LabPool(redis.ConnectionPool):
         self._taken: set[Any] = set()
 
     def get_connection(self, command_name: Any = None, *keys: Any, **options: Any) -> Any:
-        connection = self._free.pop() if self._free else self.make_connection()
+        connection: Any = self._free.pop() if self._free else self.make_connection()
         self._taken.add(connection)
+        connection.lend()
         return connection
 
     def release(self, connection: Any) -> None:
@@ -207,6 +218,11 @@ def lab_client(perform: Perform, retries: int, **kwargs: Any) -> redis.Redis:
     for command in ("SMEMBERS", "SINTER", "SUNION", "SDIFF"):
         client.set_response_callback(command, SortedSet)
     return client
+
+
+def _here() -> Process | None:
+    here = greenlet.getcurrent()
+    return here if isinstance(here, Process) else None
 
 
 def _refuse(command: Command, alone: bool) -> None:
