@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import redis
 
@@ -22,8 +23,8 @@ _ADVICE = {
 
 _HINTS = (
     "A crash can fall between any two commands that you send. How many of your commands change something?",
-    "`pipe.watch(key)` makes the next `pipe.execute()` fail with a WatchError if the key was touched in between.",
-    "Watch the status, read it, `multi()`, set the status and rpush to the outbox, `execute()`; on WatchError, again.",
+    "`r.transaction(function, key)` watches the key, and calls your function again if anybody touched it meanwhile.",
+    "In the function: return if `pipe.get(status)` is b'completed'; else `pipe.multi()`, then set the status and rpush.",
 )
 
 
@@ -68,19 +69,14 @@ def hint(level: int = 1) -> None:
 def solution(r: redis.Redis, job: str) -> None:
     """One way to do it; read it with `complete_once.solution??`."""
     status = f"job_status:{job}"
-    with r.pipeline() as pipe:
-        while True:
-            try:
-                pipe.watch(status)  # type: ignore[no-untyped-call]
-                if pipe.get(status) == b"completed":
-                    return
-                pipe.multi()
-                pipe.set(status, "completed")
-                pipe.rpush("outbox", job)
-                pipe.execute()
-                return
-            except redis.WatchError:
-                continue
+
+    def complete(pipe: Any) -> None:
+        if pipe.get(status) != b"completed":
+            pipe.multi()
+            pipe.set(status, "completed")
+            pipe.rpush("outbox", job)
+
+    r.transaction(complete, status)
 
 
 def _retry_and_relay(complete_job: Callable[[redis.Redis, str], object], r: redis.Redis, events: Service) -> None:
