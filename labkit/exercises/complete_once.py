@@ -24,7 +24,7 @@ _ADVICE = {
 _HINTS = (
     "A crash can fall between any two commands that you send. How many of your commands change something?",
     "`r.transaction(function, key)` watches the key, and calls your function again if anybody touched it meanwhile.",
-    "In the function: return if `pipe.get(status)` is b'completed'; else `pipe.multi()`, then set the status and rpush.",
+    "In the function: return if `pipe.get(status)` is b'completed'; else `pipe.multi()`, set the status, rpush.",
 )
 
 
