@@ -105,7 +105,6 @@ def replay(
     schedule: the choices, as text or as a `Schedule`. It may stop before the end; the trace then says so.
     seed: what everything random depends on; the one that the schedule was found with.
     polls: after how many unchanged rounds a polling worker is left alone, as in `explore`.
-
     redis_url: a real server to send the same requests to, under a prefix of the lab's own; every reply is compared.
 
     Raises `ScheduleError` when it names an unknown worker or a choice that is not enabled at that point, and
