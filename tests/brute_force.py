@@ -5,6 +5,8 @@ its own idea of what is enabled. Programs are functions of a redis-py client and
 `sleep(seconds)`.
 """
 
+import contextlib
+
 import greenlet
 import redis
 from fakeredis import FakeServer
@@ -173,6 +175,7 @@ def judged(programs, crashes, pauses, lost, monkeypatch, cap):
         execution = _Execution(programs, crashes, pauses, lost)
         kept.append(execution)  # a greenlet that is collected would run its finally blocks
         if len(kept) > cap:
+            _let_go(kept)
             return None
         place = 0
         while choices := execution.enabled():
@@ -189,4 +192,14 @@ def judged(programs, crashes, pauses, lost, monkeypatch, cap):
             shortest[TWICE] = min(shortest.get(TWICE, 10**9), execution.first_twice)
         if b"x" not in execution.database._dict:
             shortest[MISSING] = min(shortest.get(MISSING, 10**9), execution.length)
+    _let_go(kept)
     return found, shortest
+
+
+def _let_go(executions):
+    """End what is still suspended, now that every outcome is written down; Python would keep it for ever."""
+    for execution in executions:
+        for one in execution.greenlets.values():
+            while not one.dead:
+                with contextlib.suppress(Exception):
+                    one.throw()
