@@ -52,7 +52,7 @@ def vars_of(broken: Any) -> dict[str, Any]:
 
 def as_junit(verdict: Verdict) -> str:
     """JUnit XML: a test case for each property; an undetermined one is an error, never a pass."""
-    failures, undetermined = len(verdict.violations), verdict.outcome == "undetermined" or verdict.stopped is not None
+    failures = len(verdict.violations)
     names = verdict.properties or ("no property is stated",)
     suite = ElementTree.Element("testsuite", name=verdict.scenario, tests=str(len(names)), failures=str(failures))
     errors = 0
@@ -62,7 +62,7 @@ def as_junit(verdict: Verdict) -> str:
             trace = verdict.violations[name]
             failure = ElementTree.SubElement(case, "failure", message=verdict.replay_line(trace))
             failure.text = trace.table(source=True)
-        elif undetermined or not verdict.properties:
+        elif not verdict.complete or not verdict.properties:
             errors += 1
             ElementTree.SubElement(case, "error", message=verdict.headline)
     suite.set("errors", str(errors))

@@ -111,6 +111,11 @@ class Verdict:
             return f"{self.bounds}: violated: {names}."
         return f"{self.bounds}: undetermined: {self._why()}"
 
+    @property
+    def complete(self) -> bool:
+        """Whether the search went through everything within its bounds, so that what it did not violate holds."""
+        return self.stopped is None and not self.skipped_polls and self.ends > 0
+
     def _why(self) -> str:
         if self.stopped is not None:
             return f"the search was cut short ({self.stopped}); {self.unvisited:,} states seen were not followed up."
@@ -132,11 +137,12 @@ class Verdict:
         notes += [f"{name} may be left waiting: {what}." for name, what in self.waiting.items()]
         if not self.properties:
             notes.append("The scenario states no property, so there was nothing to violate.")
-        if self.violations and self.stopped is not None:
-            notes.append(f"The search was cut short ({self.stopped}).")
         left = [name for name in self.properties if name not in self.violations]
-        if self.violations and left and self.stopped is None and self.unvisited == 0:
-            notes.append("Held in all states: " + ", ".join(map(repr, left)) + ".")
+        if self.violations and left:
+            names = ", ".join(map(repr, left))
+            notes.append(f"Held in all states: {names}." if self.complete else f"Undetermined: {names}: {self._why()}")
+        elif self.violations and self.stopped is not None:
+            notes.append(f"The search was cut short ({self.stopped}).")
         return tuple(notes)
 
     def replay_line(self, trace: Trace) -> str:

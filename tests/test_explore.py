@@ -186,6 +186,36 @@ def test_an_interrupt_keeps_the_violations_found_before_it(monkeypatch):
     assert "cut short (interrupted)" in repr(verdict)
 
 
+def test_beside_a_violation_nothing_is_said_to_hold_that_was_not_searched():
+    import time
+    from xml.etree import ElementTree
+
+    from labkit.reports import as_junit
+
+    def cut_poller(lab):
+        jobs = lab.redis()
+
+        def poll(r):
+            for _ in range(9):
+                if r.get("never"):
+                    return
+                time.sleep(1)
+            r.set("gave up", 1)
+
+        lab.worker("A", poll, lab.redis())
+        lab.worker("B", lambda r: r.set("k", 1), lab.redis())
+        lab.always("k is never set", lambda: not jobs.exists("k"))
+        lab.always("never gives up", lambda: not jobs.exists("gave up"))
+
+    verdict = explore(cut_poller)
+    assert set(verdict.violations) == {"k is never set"}
+    assert "Held in all states" not in repr(verdict)
+    assert "Undetermined: 'never gives up': A polled without news" in repr(verdict)
+    suite = ElementTree.fromstring(as_junit(verdict))
+    assert (suite.get("failures"), suite.get("errors")) == ("1", "1")
+    assert set(explore(cut_poller, polls=20).violations) == {"k is never set", "never gives up"}
+
+
 def test_verdicts_and_their_text_are_the_same_every_time():
     assert repr(explore(article_fix, crashes=1, pauses=1)) == repr(explore(article_fix, crashes=1, pauses=1))
 
