@@ -12,19 +12,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from labkit.actor import Ending
+from labkit.codes import Codes
 from labkit.errors import ScenarioError
 from labkit.judge import Judge
 from labkit.lab import Lab, Scenario
 from labkit.machine import DEAD, Machine
 from labkit.moment import Moment
-from labkit.process import Ending, Process
-from labkit.schedule import FAULTS, Choice
+from labkit.process import MAIN, Process
+from labkit.runs import Runs
+from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.sharing import Guard, refuse_shared_variables
 from labkit.world import World
 
 State = tuple[int, ...]
 UNLIMITED = -1
-KINDS = ("step", *FAULTS)
 
 
 class Move(NamedTuple):
@@ -95,6 +97,7 @@ class Engine:
         self.plans = list(root.workers.values())
         self.properties = tuple(root.properties)
         checks = [function for prop in root.properties for function in (prop.check, prop.remember) if function]
+        self.world.deadlines = tuple(root.deadline_observers)
         self._guard = Guard([plan.function for plan in self.plans], checks)
         for plan in self.plans:
             for prop in root.properties:
@@ -105,7 +108,8 @@ class Engine:
         count = len(self.machines)
         self._first_worker = len(start_stores)
         self._budget = {kind: self._first_worker + count + place for place, kind in enumerate(("clock", *FAULTS))}
-        self.clock_code = len(KINDS) * count
+        self.codes = Codes(count)
+        self.clock_code = self.codes.clock
         signals = sum(plan.signals for plan in self.plans)
         limits = {
             "clock": UNLIMITED if self.budgets.pauses is None else self.budgets.pauses,
@@ -121,43 +125,49 @@ class Engine:
 
     def enabled(self, state: State) -> list[int]:
         """The numbers of the enabled choices: steps first, then the clock, then faults."""
-        count, plans = len(self.machines), self.plans
-        living = [code for code in range(count) if state[self._first_worker + code] >= 0]
-        steps = [code for code in living if self._can_step(state, code)]
-        found = list(steps)
+        plans, codes = self.plans, self.codes
+        living = [worker for worker in range(len(plans)) if state[self._first_worker + worker] >= 0]
+        able = [(worker, actor) for worker in living for actor in self._able(state, worker)]
+        found = [worker if actor == MAIN else codes.number("step", worker, actor) for worker, actor in able]
         # A spared worker is not paused: while it can step, time stands still.
-        may_pass = not steps or (state[self._budget["clock"]] and not any(plans[code].spared for code in steps))
+        may_pass = not able or (state[self._budget["clock"]] and not any(plans[worker].spared for worker, _ in able))
         if living and may_pass and self._next_deadline(state) is not None:
             found.append(self.clock_code)
         if state[self._budget["crash"]]:
-            found += [count + code for code in living if not plans[code].spared]
+            found += [codes.number("crash", worker) for worker in living if not plans[worker].spared]
         if state[self._budget["lose"]]:
-            found += [2 * count + code for code in steps if not plans[code].spared and self._can_lose(state, code)]
+            exposed = [(worker, actor) for worker, actor in able if not plans[worker].spared]
+            found += [codes.number("lose", *each) for each in exposed if self._can_lose(state, *each)]
         if state[self._budget["signal"]]:
-            found += [3 * count + code for code in living if plans[code].signals and not self._signalled(state, code)]
+            reachable = [worker for worker in living if plans[worker].signals]
+            found += [
+                codes.number("signal", worker) for worker in reachable if not self.moment_of(state, worker).signalled
+            ]
         return found
 
     def take(self, state: State, code: int) -> Move:
         """What an enabled choice leads to."""
         if code == self.clock_code:
             return Move(code, 1, self._tick(state))
-        kind, worker = divmod(code, len(self.machines))
-        if kind == 0:
-            return self._step(state, worker)
+        if code < len(self.machines):
+            return self._step(state, code, code, MAIN)
+        kind, worker, actor = self.codes.meaning(code)
+        if kind == "step":
+            return self._step(state, code, worker, actor)
         after = list(state)
         machine, index = self.machines[worker], self._first_worker + worker
         number = state[index]
-        after[self._budget[KINDS[kind]]] -= 1
-        if KINDS[kind] == "crash":
+        after[self._budget[kind]] -= 1
+        if kind == "crash":
             after[index] = DEAD
-        elif KINDS[kind] == "signal":
+        elif kind == "signal":
             after[index] = machine.signal(number)
         else:
-            slot, operation = machine.slot[number], machine.moments[number].operation
+            slot, request = machine.pending_of(number, actor).slot, self.moment_of(state, worker).operation_of(actor)[1]
             store = self.world.stores[slot]
-            outcome = store.apply(state[slot], operation.request, state[0])
-            after[slot] = store.hang_up(outcome.state, getattr(operation.request, "connection", ""))
-            after[index] = machine.lose(number)
+            outcome = store.apply(state[slot], request, state[0])
+            after[slot] = store.hang_up(outcome.state, getattr(request, "connection", ""))
+            after[index] = machine.lose(number, actor)
         if after[index] < 0:
             self._hang_up(after, worker)
         return Move(code, 1, tuple(after))
@@ -168,51 +178,39 @@ class Engine:
 
     def is_end(self, enabled: Iterable[int]) -> bool:
         """Whether nothing but faults can still happen."""
-        return all(len(self.machines) <= code < self.clock_code for code in enabled)
+        return all(map(self.codes.is_fault, enabled))
 
-    def _step(self, state: State, worker: int) -> Move:
+    def _step(self, state: State, code: int, worker: int, actor: int) -> Move:
         machine, index = self.machines[worker], self._first_worker + worker
         number = state[index]
-        slot = machine.slot[number]
-        key = (number, state[slot], state[0])
+        pending = machine.pending_of(number, actor)
+        key = (number, actor, state[pending.slot], state[0])
         after = list(state)
-        after[index], after[slot] = machine.steps.get(key) or machine.step(key)
+        after[index], after[pending.slot] = machine.steps.get(key) or machine.step(key)
         if after[index] < 0:
             self._hang_up(after, worker)
-        return Move(worker, machine.cost[number], tuple(after))
+        return Move(code, pending.cost, tuple(after))
 
     def _hang_up(self, after: list[int], worker: int) -> None:
         """The server drops the connections of a process that is gone."""
         for slot, store in enumerate(self.world.stores):
             after[slot] = store.hang_up(after[slot], f"{self.names[worker]}/")
 
-    def _can_step(self, state: State, worker: int) -> bool:
-        machine, number = self.machines[worker], state[self._first_worker + worker]
-        if not machine.left[number]:
-            return not machine.idle[number] or machine.would_differ(number, state)
-        return machine.comes(number, state)  # else it sleeps, or waits in vain
+    def _able(self, state: State, worker: int) -> tuple[int, ...]:
+        """The actors of a living worker that can step."""
+        return self.machines[worker].able(state[self._first_worker + worker], state)
 
-    def _can_lose(self, state: State, worker: int) -> bool:
-        machine, number = self.machines[worker], state[self._first_worker + worker]
-        return machine.slot[number] != 0  # the clock's replies do not travel
-
-    def _signalled(self, state: State, worker: int) -> bool:
-        return self.moment_of(state, worker).signalled
+    def _can_lose(self, state: State, worker: int, actor: int) -> bool:
+        machine, number = self.machines[worker], self.number_of(state, worker)
+        return machine.pending_of(number, actor).slot != 0  # the clock's replies do not travel
 
     def _next_deadline(self, state: State) -> int | None:
-        """How long until a worker wakes or a key expires."""
-        wait: int | None = None
-        for slot, store in enumerate(self.world.stores):
-            left = store.deadline(state[slot])
-            if left is not None and (wait is None or left < wait):
-                wait = left
-        for number, machine in zip(state[self._first_worker :], self.machines, strict=False):
-            left = machine.left[number] if number >= 0 else 0
-            # The wake-up of an idle worker matters only when it would see something new.
-            matters = left > 0 and (not machine.idle[number] or machine.would_differ(number, state))
-            if matters and (wait is None or left < wait):
-                wait = left
-        return wait
+        """How long until a worker wakes, a key expires, or a deadline comes that lives in data."""
+        waits = [store.deadline(state[slot]) for slot, store in enumerate(self.world.stores)]
+        waits.append(self.world.declared_deadline(state))
+        pairs = zip(state[self._first_worker :], self.machines, strict=False)
+        waits += [machine.wakes(number, state) for number, machine in pairs if number >= 0]
+        return min((wait for wait in waits if wait is not None), default=None)
 
     def _tick(self, state: State) -> State:
         """The state at the next deadline."""
@@ -220,7 +218,7 @@ class Engine:
         assert elapsed is not None
         count = len(self.machines)
         workers = list(state[self._first_worker : self._first_worker + count])
-        paused = any(number >= 0 and self._can_step(state, worker) for worker, number in enumerate(workers))
+        paused = any(number >= 0 and self._able(state, worker) for worker, number in enumerate(workers))
         after = [store.age(state[slot], elapsed) for slot, store in enumerate(self.world.stores)]
         after += [number if number < 0 else self.machines[w].age(number, elapsed) for w, number in enumerate(workers)]
         after += state[self._first_worker + count :]
@@ -231,12 +229,25 @@ class Engine:
 
     # ---- choices and their numbers
 
-    def choice(self, code: int) -> Choice:
-        """The choice that a number stands for."""
+    def choice(self, state: State, code: int) -> Choice:
+        """The choice that a number stands for in a state in which it is enabled."""
         if code == self.clock_code:
             return Choice("clock")
-        kind, worker = divmod(code, len(self.machines))
-        return Choice(KINDS[kind], self.names[worker])
+        kind, worker, actor = self.codes.meaning(code)
+        return Choice(kind, self.name_of(state, worker, actor))
+
+    def schedule(self, codes: Iterable[int]) -> Schedule:
+        """The choices that numbers stand for, taken one after another from the start."""
+        state, choices = self.start, []
+        for code in codes:
+            choices.append(self.choice(state, code))
+            state = self.take(state, code).state
+        return Schedule(choices)
+
+    def name_of(self, state: State, worker: int, actor: int) -> str:
+        """A worker's name, or that of one of its threads: `A/heartbeat`."""
+        name = self.names[worker]
+        return name if actor == MAIN else f"{name}/{self.moment_of(state, worker).situation.names[actor]}"
 
     def number_of(self, state: State, worker: int) -> int:
         """The number of a worker's moment in a state; negative once it takes no step again."""
@@ -275,11 +286,12 @@ class Engine:
             process.keep_for_ever()
             labs.pop(id(process)).retire()
 
-        return Machine(name, start, release, bury, self.world.stores, self.world.slots, self.budgets.polls)
+        stores, slots = self.world.stores, self.world.slots
+        return Machine(Runs(name, start, release, bury, stores, slots), stores, slots, self.budgets.polls)
 
     def raised(self) -> dict[str, Ending]:
         """The workers that ended with an exception in some schedule, and the first such ending of each."""
-        return {machine.name: machine.raised[0] for machine in self.machines if machine.raised}
+        return {name: ending for machine in self.machines for name, ending in machine.raised.items()}
 
     def sections(self) -> set[str]:
         """The critical sections that any worker enters."""
@@ -293,13 +305,13 @@ class Engine:
         """Whether an end is none: a worker was left alone while it polls, and might give up one day."""
         cut = False
         for worker, (machine, plan) in enumerate(zip(self.machines, self.plans, strict=True)):
-            if self.is_alive(state, worker) and machine.idle[self.number_of(state, worker)] and not plan.forever:
+            if self.is_alive(state, worker) and machine.is_idle(self.number_of(state, worker)) and not plan.forever:
                 cut = machine.skipped_polls = True
         return cut
 
     def has_idle(self) -> bool:
         """Whether any worker was left alone while it polls."""
-        return any(any(machine.idle) for machine in self.machines)
+        return any(machine.is_idle(number) for machine in self.machines for number in range(len(machine.moments)))
 
     def left_waiting(self, state: State) -> dict[str, str]:
         """For each worker that has not ended, what it waits for."""
@@ -307,9 +319,9 @@ class Engine:
         for worker, machine in enumerate(self.machines):
             number = self.number_of(state, worker)
             if number >= 0:
-                operation = machine.moments[number].operation
-                text = self.world.stores[machine.slot[number]].describe(operation.request).text
-                found[machine.name] = f"polls in vain, then {text}" if machine.idle[number] else text
+                store, request = machine.moments[number].operation
+                text = self.world.stores[self.world.slots[store]].describe(request).text
+                found[machine.name] = f"polls in vain, then {text}" if machine.is_idle(number) else text
         return found
 
     def skipped_polls(self) -> list[str]:

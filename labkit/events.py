@@ -6,7 +6,6 @@ from typing import Any
 
 from labkit.engine import Engine, Move, State
 from labkit.moment import LOST, SIGNAL, Moment
-from labkit.process import Ending
 from labkit.trace import Event
 
 
@@ -20,15 +19,16 @@ def event_of(engine: Engine, before: State, move: Move, number: int) -> Event:
     move: the choice, and the state after it.
     number: its place in the schedule, from 1.
     """
-    choice = engine.choice(move.code)
+    choice = engine.choice(before, move.code)
     if choice.kind == "clock":
         details = _time_passed(engine, before, move.state)
     elif choice.kind == "crash":
         details = {"kind": "crash", "text": "is killed"}
     elif choice.kind == "signal":
-        moment = engine.moment_of(before, move.code % len(engine.machines))
-        after = engine.machines[move.code % len(engine.machines)].after(moment, SIGNAL, wrote=True)
-        details = {"kind": "signal", "text": "gets SIGTERM", **_went_on(moment, after)}
+        _, worker, actor = engine.codes.meaning(move.code)
+        moment = engine.moment_of(before, worker)
+        after = engine.machines[worker].after(moment, actor, SIGNAL, wrote=True)
+        details = {"kind": "signal", "text": "gets SIGTERM", **_went_on(moment, actor, after)}
     else:
         details = _request(engine, before, move.code, lost=choice.kind == "lose")
     details = {"reply": "", "counts": True, **details}
@@ -50,14 +50,13 @@ def _time_passed(engine: Engine, before: State, after: State) -> dict[str, Any]:
 
 def _request(engine: Engine, before: State, code: int, lost: bool) -> dict[str, Any]:
     """A request of a worker: what it asked, what came back, and what the worker did then."""
-    worker = code % len(engine.machines)
+    _, worker, actor = engine.codes.meaning(code)
     machine, moment = engine.machines[worker], engine.moment_of(before, worker)
-    operation = moment.operation
-    slot = engine.world.slots[operation.store]
-    store = engine.world.stores[slot]
-    outcome = store.apply(before[slot], operation.request, before[0])
+    operation = moment.operation_of(actor)
+    store = engine.world.stores[engine.world.slots[operation.store]]
+    outcome = machine.answer(engine.number_of(before, worker), actor, before)
     shown = store.describe(operation.request)
-    after = machine.after(moment, LOST if lost else outcome.reply, wrote=lost or outcome.wrote)
+    after = machine.after(moment, actor, LOST if lost else outcome.reply, wrote=lost or outcome.wrote)
     return {
         "kind": shown.kind,
         "text": shown.text,
@@ -65,13 +64,14 @@ def _request(engine: Engine, before: State, code: int, lost: bool) -> dict[str, 
         "counts": lost or bool(shown.costs),
         "reads": outcome.reads,
         "writes": outcome.writes,
-        "line": moment.step.line,
-        **_went_on(moment, after),
+        "line": moment.step_of(actor).line,
+        **_went_on(moment, actor, after),
     }
 
 
-def _went_on(moment: Moment, after: Moment) -> dict[str, Any]:
-    ending = after.arrived if isinstance(after.arrived, Ending) else None
+def _went_on(moment: Moment, actor: int, after: Moment) -> dict[str, Any]:
+    """How the actor ended, if it did, and what the worker printed."""
+    ending = dict(after.situation.endings).get(moment.situation.names[actor])
     return {"ending": ending, "printed": (moment.printed if moment.parent is None else "") + after.printed}
 
 
@@ -87,6 +87,6 @@ def _inside(engine: Engine, state: State) -> dict[str, tuple[str, ...]]:
     """The sections that each worker is in."""
     found = {}
     for worker, machine in enumerate(engine.machines):
-        if engine.is_alive(state, worker) and (sections := engine.moment_of(state, worker).step.sections):
+        if engine.is_alive(state, worker) and (sections := engine.moment_of(state, worker).situation.sections):
             found[machine.name] = sections
     return found

@@ -11,7 +11,7 @@ from labkit.events import event_of
 from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.machine import DEAD, FINISHED
-from labkit.schedule import Schedule
+from labkit.schedule import Choice, Schedule
 from labkit.stores.mirror import Mirror
 from labkit.trace import Event, Trace, Violation
 
@@ -76,12 +76,14 @@ class Walk:
             redis_store, slot = engine.world.stores[1], 1
             mirror.age(redis_store.expiries(before[slot]), redis_store.expiries(move.state[slot]))
             return
-        worker = move.code % len(engine.machines)
-        operation = engine.moment_of(before, worker).operation
+        _, worker, actor = engine.codes.meaning(move.code)
+        operation = engine.moment_of(before, worker).operation_of(actor)
         if event.kind == "command" and operation.store == "redis":
             outcome = engine.world.stores[1].apply(before[1], operation.request, before[0])
-            mirror.apply(engine.names[worker], operation.request, outcome.reply)
-        if event.choice.kind == "lose" or not engine.is_alive(move.state, worker):
+            mirror.apply(engine.name_of(before, worker, actor), operation.request, outcome.reply)
+        if event.choice.kind == "lose":
+            mirror.hang_up(engine.name_of(before, worker, actor))
+        if not engine.is_alive(move.state, worker):
             mirror.hang_up(engine.names[worker])
 
     def _judge(self, before: State) -> None:
@@ -161,11 +163,11 @@ def _execute(
 def _follow(walk: Walk, schedule: Schedule) -> Iterable[int]:
     engine = walk.engine
     for place, choice in enumerate(schedule, 1):
-        if choice.worker is not None and choice.worker not in engine.names:
+        if choice.process is not None and choice.process not in engine.names:
             known = ", ".join(engine.names)
-            raise ScheduleError(f"choice {place}, `{choice}`: there is no worker {choice.worker}; there are {known}")
+            raise ScheduleError(f"choice {place}, `{choice}`: there is no worker {choice.process}; there are {known}")
         for code in walk.enabled:
-            if engine.choice(code) == choice:
+            if engine.choice(walk.state, code) == choice:
                 yield code
                 break
         else:
@@ -174,27 +176,36 @@ def _follow(walk: Walk, schedule: Schedule) -> Iterable[int]:
 
 def _why_not(walk: Walk, place: int, schedule: Schedule) -> str:
     engine, choice = walk.engine, schedule[place - 1]
-    enabled = [f"`{engine.choice(code)}`" for code in walk.enabled]
+    enabled = [f"`{engine.choice(walk.state, code)}`" for code in walk.enabled]
     if not enabled:
         extra = len(schedule) - place + 1
         return f"the execution is over after {place - 1} choices; the schedule has {extra} too many, from `{choice}` on"
-    why = "is not enabled"
     if choice.worker is not None:
-        code = engine.names.index(choice.worker)
-        number = engine.number_of(walk.state, code)
-        if number < 0:
-            why = {FINISHED: "has returned", DEAD: "was killed"}.get(number, "raised an exception and is gone")
-        elif engine.plans[code].spared and choice.is_fault:
-            why = "is spared, so no fault hits it"
-        elif choice.kind == "signal":
-            why = "was signalled before, or the scenario does not say `signals=1` for it"
-        elif engine.machines[code].idle[number]:
-            why = "polls, and would learn nothing new"
-        elif (left := engine.machines[code].left[number]) > 0:
-            why = f"waits for another {left / 1e6:g} s"
-        elif left < 0:
-            why = "waits for what only another worker can bring"
-        why = f"{choice.worker} {why}"
+        why = f"{choice.worker} {_why_not_it(walk, choice)}"
     else:
         why = "there is no deadline to go to, or a spared worker must step first"
     return f"choice {place}, `{choice}`, is not possible: {why}. Possible: {', '.join(enabled)}"
+
+
+def _why_not_it(walk: Walk, choice: Choice) -> str:
+    """Why a worker, or a thread of it, cannot do what a schedule says."""
+    engine = walk.engine
+    worker = engine.names.index(choice.process or "")
+    number = engine.number_of(walk.state, worker)
+    if number < 0:
+        return {FINISHED: "has returned", DEAD: "was killed"}.get(number, "raised an exception and is gone")
+    pending = {
+        engine.name_of(walk.state, worker, pending.actor): pending
+        for pending in engine.machines[worker].pending[number]
+    }.get(choice.worker or "")
+    if pending is None:
+        return "is no thread that runs"
+    if engine.plans[worker].spared and choice.is_fault:
+        return "is spared, so no fault hits it"
+    if choice.kind == "signal":
+        return "was signalled before, or the scenario does not say `signals=1` for it"
+    if pending.idle:
+        return "polls, and would learn nothing new"
+    if pending.left > 0:
+        return f"waits for another {pending.left / 1e6:g} s"
+    return "waits for what only another can bring" if pending.left < 0 else "is not enabled"

@@ -8,13 +8,17 @@ the lab's clock, and everybody else, other threads included, gets the real funct
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import datetime
 import functools
+import multiprocessing.process
 import os
+import queue
 import random
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -25,8 +29,10 @@ from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any
 
+from labkit import threads
+from labkit.actor import Operation
 from labkit.errors import ScenarioError, Unsupported
-from labkit.process import Handler, Operation, current_process
+from labkit.process import Handler, current_process
 
 EPOCH = 1_767_258_000  # the lab's clock starts on 2026-01-01 at 09:00 UTC
 MICROSECONDS = 1_000_000
@@ -42,12 +48,13 @@ class Serving(threading.local):
     """What the lab's own code, outside of every worker, reads as time and draws as chance in this thread.
 
     `now` is in microseconds since the lab's clock started, or None while the lab serves nothing;
-    `clock_was_read` is set when a store hands the clock's value to a worker.
+    `clock_was_read` is set when a store hands the clock's value to a worker; `building` while a scenario's set-up runs.
     """
 
     now: int | None = None
     chance: random.Random | None = None
     clock_was_read: bool = False
+    building: bool = False
 
     @contextmanager
     def at(self, now: int, chance: random.Random) -> Iterator[None]:
@@ -177,9 +184,9 @@ _DRAWS = (
 )
 
 
-def _replacements() -> list[tuple[types.ModuleType, str, Any]]:
+def _replacements() -> list[tuple[Any, str, Any]]:
     nano = 1000
-    found: list[tuple[types.ModuleType, str, Any]] = [
+    found: list[tuple[Any, str, Any]] = [
         (time, "time", _clock(time.time, lambda now: EPOCH + now / MICROSECONDS)),
         (time, "time_ns", _clock(time.time_ns, lambda now: (EPOCH * MICROSECONDS + now) * nano)),
         (time, "monotonic", _clock(time.monotonic, lambda now: now / MICROSECONDS)),
@@ -197,7 +204,7 @@ def _replacements() -> list[tuple[types.ModuleType, str, Any]]:
         found.append((random, name, _random(getattr(random, name), attrgetter(name))))
     for name in ("token_bytes", "token_hex", "token_urlsafe", "randbelow", "choice"):
         found.append((secrets, name, _random(getattr(secrets, name), _SECRETS[name])))
-    return found
+    return found + threads.stand_ins(lambda: serving.building)
 
 
 _SECRETS: dict[str, Callable[[random.Random], Callable[..., Any]]] = {
@@ -208,15 +215,20 @@ _SECRETS: dict[str, Callable[[random.Random], Callable[..., Any]]] = {
     "choice": lambda chance: chance.choice,
 }
 
+_ONE_PROCESS = "is one process: its threads are those of `threading.Thread`"
 _FORBIDDEN: list[tuple[type, str, str]] = [
     (socket.socket, "connect", "opens a network connection: use `lab.redis()`, `lab.sql()` or `lab.service(name)`"),
     (asyncio.BaseEventLoop, "run_forever", "uses asyncio: workers are ordinary functions without async"),
+    (concurrent.futures.ThreadPoolExecutor, "submit", f"uses an executor; it {_ONE_PROCESS}"),
+    (concurrent.futures.ProcessPoolExecutor, "submit", f"uses an executor; it {_ONE_PROCESS}"),
+    (multiprocessing.process.BaseProcess, "start", f"starts another process; it {_ONE_PROCESS}"),
+    (subprocess.Popen, "__init__", f"starts another process; it {_ONE_PROCESS}"),
 ]
 _REPLACED = _replacements()
-_ALLOWED = {(owner, name): getattr(owner, name) for owner, name, _ in _FORBIDDEN}
-_STAND_IN = {id(getattr(module, name)): stand_in for module, name, stand_in in _REPLACED}
+_REFUSED = [(owner, name, _forbidden(getattr(owner, name), instead)) for owner, name, instead in _FORBIDDEN]
+_STAND_IN = {id(getattr(owner, name)): stand_in for owner, name, stand_in in _REPLACED}
 _depth = 0
-_undo: list[tuple[dict[str, Any], str, Any]] = []
+_undo: list[tuple[Any, str, Any]] = []
 
 
 @contextmanager
@@ -231,31 +243,28 @@ def intercepted() -> Iterator[None]:
     finally:
         _depth -= 1
         if _depth == 0:
-            for namespace, name, real in reversed(_undo):
-                namespace[name] = real
+            for owner, name, real in reversed(_undo):
+                setattr(owner, name, real)
             _undo.clear()
-            for owner, name, _ in _FORBIDDEN:
-                setattr(owner, name, _ALLOWED[owner, name])
 
 
 def _replace() -> None:
-    for module, name, stand_in in _REPLACED:
-        _put(vars(module), name, stand_in)
+    for owner, name, stand_in in _REPLACED + _REFUSED:
+        _put(owner, name, stand_in)
     # `from time import sleep` copied the real function into the learner's module: replace that copy too.
     for module in list(sys.modules.values()):
         if isinstance(module, types.ModuleType) and _copies_names(module):
-            namespace = vars(module)
-            for name, value in list(namespace.items()):
+            for name, value in list(vars(module).items()):
                 if id(value) in _STAND_IN:
-                    _put(namespace, name, _STAND_IN[id(value)])
-    _put(vars(sys.modules["redis.retry"]), "sleep", _sleep)  # client retries wait on the lab's clock
-    for owner, name, instead in _FORBIDDEN:
-        setattr(owner, name, _forbidden(_ALLOWED[owner, name], instead))
+                    _put(module, name, _STAND_IN[id(value)])
+    _put(sys.modules["redis.retry"], "sleep", _sleep)  # client retries wait on the lab's clock
+    for module, name in ((queue, "time"), (threading, "_time")):  # and so do time-outs in memory
+        _put(module, name, time.monotonic)
 
 
-def _put(namespace: dict[str, Any], name: str, stand_in: Any) -> None:
-    _undo.append((namespace, name, namespace[name]))
-    namespace[name] = stand_in
+def _put(owner: Any, name: str, stand_in: Any) -> None:
+    _undo.append((owner, name, getattr(owner, name)))
+    setattr(owner, name, stand_in)
 
 
 @functools.cache

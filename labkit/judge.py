@@ -75,6 +75,6 @@ class Judge:
         insides: dict[str, int] = {}
         for worker, machine in enumerate(self._machines):
             number = state[self._first_worker + worker]
-            for section in set(machine.moments[number].step.sections) if number >= 0 else ():
+            for section in set(machine.moments[number].situation.sections) if number >= 0 else ():
                 insides[section] = insides.get(section, 0) + 1
         return insides, (stores, tuple(sorted(insides.items())))

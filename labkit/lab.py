@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import redis
 
+from labkit.actor import Lost, Operation
 from labkit.errors import ScenarioError
-from labkit.process import Lost, Operation, current_process
+from labkit.process import current_process
 from labkit.properties import Property
 from labkit.schedule import is_worker_name
 from labkit.sharing import Ownership
@@ -59,6 +60,7 @@ class Lab:
         """Be as new, for another run of a worker."""
         self.workers: dict[str, WorkerPlan] = {}
         self.properties: list[Property] = []
+        self.deadline_observers: list[Callable[[], Iterable[float]]] = []
         self._services: dict[str, Service] = {}
         self._ownership = Ownership()
         self._next_client = self._next_sql = 0
@@ -191,6 +193,18 @@ class Lab:
     def at_end(self, name: str, check: Callable[[], object]) -> None:
         """State what must hold when every worker has finished, died, or waits for something that never comes."""
         self._add(Property(name, check, "at_end"))
+
+    def deadlines(self, observer: Callable[[], Iterable[float]]) -> None:
+        """Tell the clock about deadlines that live in data, such as the time at which a message becomes visible.
+
+        Parameters
+        ----------
+        observer: returns times in seconds, as `time.time()` gives them; the clock stops at each that is to come.
+        """
+        self._refuse_inside_a_worker("lab.deadlines")
+        if not callable(observer):
+            raise ScenarioError(f"lab.deadlines needs a function to call, not {observer!r}")
+        self.deadline_observers.append(observer)
 
     def _add(self, prop: Property) -> None:
         self._refuse_inside_a_worker("a property")

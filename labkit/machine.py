@@ -7,176 +7,279 @@ input: stores answer it, and time and chance are the lab's.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
 
-from labkit.errors import Nondeterminism
-from labkit.moment import LOST, SIGNAL, Moment
-from labkit.process import Ending, Lost, Process, Signal, Step
-from labkit.stores.base import FOR_EVER, Store, fresh
+from labkit.actor import Ending
+from labkit.moment import LOST, READ_THE_CLOCK, SIGNAL, Asked, Moment
+from labkit.process import MAIN
+from labkit.runs import Runs
+from labkit.stores.base import FOR_EVER, Outcome, Store
 
 # A worker that will take no step again is only its status.
 FINISHED, RAISED, DEAD = -1, -2, -3
-# How many stopped processes a machine keeps, so that going on costs no run from the start.
-PARKED_PROCESSES = 32
 LONGEST_REHEARSAL = 500
 
 
-class Machine:
-    """One worker's moments, numbered together with how long it still waits.
-
-    A number stands for a moment and the microseconds until the worker wakes: 0 when it waits for nothing,
-    `FOR_EVER` when only another worker can wake it. A moment at which the worker is polling is *idle*: a
-    wake-up that would get the replies it had before changes nothing, so it is left out until one would differ.
+class Pending(NamedTuple):
+    """What one actor of a worker is about to do.
 
     Parameters
     ----------
-    name: the worker's name.
-    start: makes a fresh process of the worker.
-    release: told when a process came to its end, so that what it was built from can serve again.
-    bury: keeps a killed process as it is, for ever.
+    actor: its place in the process.
+    left: the microseconds until it wakes: 0 when it waits for nothing, `FOR_EVER` when only another can wake it.
+    slot: the slot of the store that it asks.
+    cost: what asking adds to the length of a trace.
+    blocks: whether it is a command that waits for something in the store.
+    woken: whether what it waits for in the worker's memory is there.
+    idle: whether it polls, and is left alone until its next round would bring something new.
+    """
+
+    actor: int
+    left: int
+    slot: int
+    cost: int
+    blocks: bool
+    woken: bool
+    idle: bool
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it can step, whatever the stores hold."""
+        return self.woken or (not self.left and not self.idle)
+
+    @property
+    def may_be_able(self) -> bool:
+        """Whether it can step when the stores hold the right thing."""
+        return self.blocks or (self.idle and not self.left)
+
+
+class Machine:
+    """One worker's moments, numbered together with how long each of its actors still waits.
+
+    A moment at which an actor is polling is *idle*: a wake-up that would get the replies it had before changes
+    nothing, so it is left out until one would differ.
+
+    Parameters
+    ----------
+    runs: runs the worker's code.
     stores: the stores by slot, and the slot of each store's name.
     polls: after how many unchanged rounds a polling worker is idle.
     """
 
     def __init__(
         self,
-        name: str,
-        start: Callable[[], Process],
-        release: Callable[[Process], None],
-        bury: Callable[[Process], None],
+        runs: Runs,
         stores: Sequence[Store],
         slots: dict[str, int],
         polls: int,
     ) -> None:
-        self.name = name
-        self._start, self._release, self._bury = start, release, bury
+        self.name = runs.name
+        self.runs = runs
         self._stores, self._slots, self._polls = stores, slots, polls
-        # By number: the moment, the time until it wakes, the slot of the store it asks, what asking costs.
+        # By number: the moment, what its actors are about to do, and which of them can step.
         self.moments: list[Moment] = []
-        self.left: list[int] = []
-        self.slot: list[int] = []
-        self.cost: list[int] = []
-        self.blocks: list[bool] = []
-        self.idle: list[bool] = []
-        self.raised: list[Ending] = []
+        self.pending: list[tuple[Pending, ...]] = []
+        self._free: list[tuple[int, ...]] = []
+        self._unsure: list[tuple[Pending, ...]] = []
+        self.raised: dict[str, Ending] = {}
         self.returned = False
         self.sections: set[str] = set()
         self.skipped_polls = False
-        self.runs = self.deepest = 0
-        # (number, state of the store, time) -> (number, state of the store)
-        self.steps: dict[tuple[int, int, int], tuple[int, int]] = {}
-        self._numbers: dict[tuple[int, int], int] = {}
+        self.deepest = 0
+        # (number, actor, state of the store, time) -> (number, state of the store)
+        self.steps: dict[tuple[int, int, int, int], tuple[int, int]] = {}
+        self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._aged: dict[tuple[int, int], int] = {}
-        self._parked: OrderedDict[int, Process] = OrderedDict()
-        process, arrived, printed = self._begin()
-        self.first = Moment(None, None, arrived, printed, pauses=self._pauses(arrived))
-        self.start_number = self._arrive(self.first)
-        self._park(self.first, process)
+        self.start_number = self._arrive(runs.first(), {})
 
     # ---- going on
 
-    def step(self, key: tuple[int, int, int]) -> tuple[int, int]:
-        """Take the next operation of a numbered moment, for the first time on this state of the store."""
-        number, state, now = key
-        moment = self.moments[number]
-        outcome = self._stores[self.slot[number]].apply(state, moment.operation.request, now)
-        child = self.after(moment, outcome.reply, wrote=outcome.wrote)
-        result = self.steps[key] = (self._arrive(child), outcome.state)
+    def step(self, key: tuple[int, int, int, int]) -> tuple[int, int]:
+        """Let an actor take its next operation, for the first time on this state of the store."""
+        number, actor, state, now = key
+        outcome = self._answer(number, actor, state, now)
+        result = self.steps[key] = (self._go_on(number, actor, outcome.reply, outcome.wrote), outcome.state)
         return result
 
-    def lose(self, number: int) -> int:
-        """The number after the next operation took effect and its reply was lost."""
-        return self._arrive(self.after(self.moments[number], LOST, wrote=True))
+    def answer(self, number: int, actor: int, state: tuple[int, ...]) -> Outcome:
+        """What an actor's next operation does."""
+        return self._answer(number, actor, state[self.pending_of(number, actor).slot], state[0])
+
+    def _answer(self, number: int, actor: int, state: int, now: int) -> Outcome:
+        pending, request = self.pending_of(number, actor), self.moments[number].operation_of(actor).request
+        outcome = self._stores[pending.slot].apply(state, request, now)
+        return replace(outcome, reply=True) if pending.woken else outcome
+
+    def lose(self, number: int, actor: int) -> int:
+        """The number after an actor's next operation took effect and its reply was lost."""
+        return self._go_on(number, actor, LOST, wrote=True)
 
     def signal(self, number: int) -> int:
         """The number after SIGTERM reached the worker where it stands; what it waited for goes on."""
+        return self._go_on(number, MAIN, SIGNAL, wrote=True)
+
+    def _go_on(self, number: int, actor: int, reply: object, wrote: bool) -> int:
         moment = self.moments[number]
-        child = self.after(moment, SIGNAL, wrote=True)
-        same = not isinstance(child.arrived, Ending) and child.operation == moment.operation
-        return self._number(child, self.left[number]) if same else self._arrive(child)
+        child = self.after(moment, actor, reply, wrote)
+        waits = {
+            pending.actor: pending.left
+            for pending in self.pending[number]
+            if (pending.actor != actor or reply is SIGNAL) and self._stands_still(moment, child, pending.actor, actor)
+        }
+        return self._arrive(child, waits)
+
+    def _stands_still(self, moment: Moment, child: Moment, place: int, actor: int) -> bool:
+        """Whether an actor waits on as it did, although another stepped or a signal was handled."""
+        before, after = moment.situation, child.situation
+        if after.ending is not None or after.steps[place] is None:
+            return False
+        if place == actor:
+            return child.operation_of(place) == moment.operation_of(place)
+        return after.since[place] == before.since[place]
 
     def age(self, number: int, elapsed: int) -> int:
         """The number after time has passed."""
-        left = self.left[number]
-        if self.idle[number]:
-            period = self._waits(self.moments[number]) or 1  # `sleep(0)` polls as fast as it can
-            self.skipped_polls = self.skipped_polls or elapsed > left
-            return self._number(self.moments[number], (left - elapsed) % period)
-        if left <= 0:
-            return number
         aged = self._aged.get((number, elapsed))
         if aged is None:
-            aged = self._aged[number, elapsed] = self._number(self.moments[number], left - elapsed)
+            left = tuple(self._left_after(number, pending, elapsed) for pending in self.pending[number])
+            aged = self._aged[number, elapsed] = self._number(self.moments[number], left)
         return aged
 
-    def after(self, moment: Moment, reply: object, wrote: bool) -> Moment:
-        """The moment that follows a reply; runs the worker's code when this history is new."""
-        known = (repr(reply), wrote)
-        child = moment.after.get(known)
-        if child is None:
-            process = self._parked.pop(id(moment), None) or self._run_to(moment)
-            arrived, printed = process.resume(_deliver(reply))
-            child = moment.after[known] = Moment(moment, reply, arrived, printed, wrote, self._pauses(arrived))
-            self._park(child, process)
-        return child
+    def _left_after(self, number: int, pending: Pending, elapsed: int) -> int:
+        if pending.idle:
+            period = self._waits(self.moments[number], pending.actor) or 1  # `sleep(0)` polls as fast as it can
+            self.skipped_polls = self.skipped_polls or elapsed > pending.left
+            return (pending.left - elapsed) % period
+        return pending.left if pending.left <= 0 else pending.left - elapsed
 
-    def would_differ(self, number: int, state: tuple[int, ...]) -> bool:
-        """Whether an idle worker's next round would get another reply than the rounds before."""
-        if self.comes(number, state):
+    def after(self, moment: Moment, actor: int, reply: object, wrote: bool) -> Moment:
+        """The moment that follows a reply to an actor."""
+        return self.runs.after(moment, actor, reply, wrote)
+
+    # ---- who can step
+
+    def able(self, number: int, state: tuple[int, ...]) -> tuple[int, ...]:
+        """The actors that can step."""
+        unsure = self._unsure[number]
+        if not unsure:
+            return self._free[number]
+        found = [pending.actor for pending in unsure if self._is_able(number, pending, state)]
+        return tuple(sorted((*self._free[number], *found)))
+
+    def _is_able(self, number: int, pending: Pending, state: tuple[int, ...]) -> bool:
+        if pending.left:
+            return self.comes(number, pending, state)
+        return self._would_differ(number, pending, state)
+
+    def wakes(self, number: int, state: tuple[int, ...]) -> int | None:
+        """How long until an actor wakes by itself and sees something new; None when none will."""
+        wait: int | None = None
+        for pending in self.pending[number]:
+            # The wake-up of an idle worker matters only when it would see something new.
+            matters = pending.left > 0 and (not pending.idle or self._would_differ(number, pending, state))
+            if matters and (wait is None or pending.left < wait):
+                wait = pending.left
+        return wait
+
+    def comes(self, number: int, pending: Pending, state: tuple[int, ...]) -> bool:
+        """Whether what a blocking command waits for is there."""
+        request = self.moments[number].operation_of(pending.actor).request
+        return pending.blocks and self._stores[pending.slot].ready(state[pending.slot], request, state[0])
+
+    def _would_differ(self, number: int, pending: Pending, state: tuple[int, ...]) -> bool:
+        """Whether an idle actor's next round would get another reply than the rounds before."""
+        if self.comes(number, pending, state):
             return True
-        for operation, reply in self.moments[number].round:
-            slot = self._slots[operation.store]
-            if repr(self._stores[slot].apply(state[slot], operation.request, state[0]).reply) != reply:
-                return True
+        moment = self.moments[number]
+        if any(asked.operation == READ_THE_CLOCK for asked in moment.round):
+            return self._try_a_round(moment, pending.actor, state)
+        for asked in moment.round:
+            if asked.operation.store != "clock":
+                slot = self._slots[asked.operation.store]
+                reply = self._stores[slot].apply(state[slot], asked.operation.request, state[0]).reply
+                if repr(reply) != asked.reply:
+                    return True
         return False
 
-    def comes(self, number: int, state: tuple[int, ...]) -> bool:
-        """Whether what a blocking command waits for is there."""
-        slot = self.slot[number]
-        operation = self.moments[number].operation
-        return self.blocks[number] and self._stores[slot].ready(state[slot], operation.request, state[0])
+    def _try_a_round(self, moment: Moment, actor: int, state: tuple[int, ...]) -> bool:
+        """Whether a round that depends on the time would go another way now; the worker's code runs it, for nothing."""
+        before, point = moment.round, moment
+        reply: object = self._in_vain(moment, actor, state)
+        for expected in before:
+            point = self.after(point, actor, reply, wrote=False)
+            if point.situation.steps[actor] is None:
+                return True
+            operation = point.operation_of(actor)
+            slot = self._slots[operation.store]
+            outcome = self._stores[slot].apply(state[slot], operation.request, state[0])
+            asked = Asked(operation, repr(outcome.reply), expected.timed)
+            if outcome.wrote or not asked.is_like(expected):
+                return True
+            reply = outcome.reply
+        point = self.after(point, actor, reply, wrote=False)
+        return not point.pauses
+
+    def _in_vain(self, moment: Moment, actor: int, state: tuple[int, ...]) -> object:
+        """What an actor gets when its wait ends without bringing anything."""
+        operation = moment.operation_of(actor)
+        slot = self._slots[operation.store]
+        return self._stores[slot].apply(state[slot], operation.request, state[0]).reply
+
+    def pending_of(self, number: int, actor: int) -> Pending:
+        """What an actor is about to do."""
+        found = self.pending[number]
+        return found[0] if actor == MAIN else next(pending for pending in found if pending.actor == actor)
+
+    def is_idle(self, number: int) -> bool:
+        """Whether an actor is left alone while it polls."""
+        return any(pending.idle for pending in self.pending[number])
 
     # ---- numbers
 
-    def _arrive(self, moment: Moment) -> int:
-        """The number of a moment that the worker has just come to."""
-        if isinstance(moment.arrived, Ending):
-            if moment.arrived.killed:
-                return DEAD
-            if moment.arrived.error is None:
-                self.returned = True
-                return FINISHED
-            if moment.arrived not in self.raised:
-                self.raised.append(moment.arrived)
-            return RAISED
-        return self._number(moment, self._waits(moment))
+    def _arrive(self, moment: Moment, waits: dict[int, int]) -> int:
+        """The number of a moment that the worker has just come to; `waits` has what is left of longer waits."""
+        for name, ending in moment.situation.endings:
+            if ending.error is not None:
+                self.raised.setdefault("/".join(filter(None, (self.name, name))), ending)
+        end = moment.situation.ending
+        if end is None:
+            left = (waits.get(actor, self._waits(moment, actor)) for actor in moment.situation.actors)
+            return self._number(moment, tuple(left))
+        if end.killed:
+            return DEAD
+        self.returned = self.returned or end.error is None
+        return FINISHED if end.error is None else RAISED
 
-    def _number(self, moment: Moment, left: int) -> int:
+    def _number(self, moment: Moment, left: tuple[int, ...]) -> int:
         number = self._numbers.get((id(moment), left))
         if number is None:
             number = self._numbers[id(moment), left] = len(self.moments)
-            operation = moment.operation
-            slot = self._slots[operation.store]
+            pending = tuple(map(self._pending, [moment] * len(left), moment.situation.actors, left))
             self.moments.append(moment)
-            self.left.append(left)
-            self.slot.append(slot)
-            self.cost.append(self._stores[slot].describe(operation.request).costs)
+            self.pending.append(pending)
+            self._free.append(tuple(one.actor for one in pending if one.is_free))
+            self._unsure.append(tuple(one for one in pending if one.may_be_able and not one.is_free))
             self.deepest = max(self.deepest, moment.depth)
-            self.blocks.append(operation.store != "clock" and self._waits(moment) != 0)
-            self.idle.append(moment.repeats >= self._polls and moment.pauses)
-            self.sections.update(moment.step.sections)
+            self.sections.update(moment.situation.sections)
         return number
 
-    def _pauses(self, arrived: Step | Ending) -> bool:
-        if isinstance(arrived, Ending):
-            return False
-        store = self._stores[self._slots[arrived.operation.store]]
-        is_sleep = arrived.operation.store == "clock" and arrived.operation.request[0] == "sleep"
-        return is_sleep or store.waits(arrived.operation.request) > 0
+    def _pending(self, moment: Moment, actor: int, left: int) -> Pending:
+        operation = moment.operation_of(actor)
+        slot = self._slots[operation.store]
+        return Pending(
+            actor,
+            left,
+            slot,
+            cost=self._stores[slot].describe(operation.request).costs,
+            blocks=operation.store != "clock" and self._waits(moment, actor) != 0,
+            woken=moment.situation.woken[actor],
+            idle=actor == moment.actor and moment.pauses and moment.repeats >= self._polls,
+        )
 
-    def _waits(self, moment: Moment) -> int:
-        operation = moment.operation
+    def _waits(self, moment: Moment, actor: int) -> int:
+        operation = moment.operation_of(actor)
         return self._stores[self._slots[operation.store]].waits(operation.request)
 
     # ---- processes
@@ -186,72 +289,11 @@ class Machine:
         short = [moment for moment in self.moments if moment.depth <= LONGEST_REHEARSAL]
         moment = max(short, key=lambda moment: moment.depth, default=None)
         if moment is not None:
-            self._let_go(self._run_to(moment))
+            self.runs.rehearse(moment)
 
     def close(self, collect: bool) -> None:
         """Let go of every stopped process; without `collect` they are kept as a SIGKILL leaves them."""
-        for process in self._parked.values():
-            if collect:
-                self._let_go(process)
-            else:
-                self._bury(process)
-        self._parked.clear()
-
-    def _begin(self) -> tuple[Process, Step | Ending, str]:
-        self.runs += 1
-        process = self._start()
-        return process, *process.resume()
-
-    def _run_to(self, moment: Moment) -> Process:
-        process, arrived, _ = self._begin()
-        for count, point in enumerate(moment.path()):
-            if point.parent is not None:
-                arrived, _ = process.resume(_deliver(point.reply))
-            self._compare(count + 1, point.arrived, arrived)
-        return process
-
-    def _compare(self, count: int, before: Step | Ending, now: Step | Ending) -> None:
-        if isinstance(before, Step) and isinstance(now, Step):
-            if before.operation == now.operation:
-                return
-        elif before == now:
-            return
-        line = now.line or before.line
-        raise Nondeterminism(
-            f"worker {self.name} behaves differently when it is run again with the same replies: its step {count} was "
-            f"{self._show(before)!r} and now is {self._show(now)!r}" + (f", at {line}" if line else "") + ". Look for "
-            "a global or shared object that it changes, for iteration over a set, or for an unseeded random generator."
-        )
-
-    def _show(self, arrived: Step | Ending) -> str:
-        if isinstance(arrived, Ending):
-            return str(arrived)
-        operation = arrived.operation
-        return self._stores[self._slots[operation.store]].describe(operation.request).text
-
-    def _park(self, moment: Moment, process: Process) -> None:
-        if process.dead:
-            self._release(process)
-        elif isinstance(moment.arrived, Ending):
-            self._bury(process)  # SIGTERM killed it: no clean-up
-        else:
-            self._parked[id(moment)] = process
-            if len(self._parked) > PARKED_PROCESSES:
-                self._let_go(self._parked.popitem(last=False)[1])
-
-    def _let_go(self, process: Process) -> None:
-        process.abandon()
-        if process.dead:
-            self._release(process)
-
-
-def _deliver(reply: object) -> object:
-    """What a process is given: its reply, or what happened instead of one."""
-    if reply is LOST:
-        return Lost()
-    if reply is SIGNAL:
-        return Signal()
-    return fresh(reply)
+        self.runs.close(collect)
 
 
 __all__ = ["DEAD", "FINISHED", "FOR_EVER", "RAISED", "Machine"]

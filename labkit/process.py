@@ -1,96 +1,62 @@
-"""A simulated process: a greenlet that runs a worker's code up to its next step.
-
-Workers are greenlets because synchronous code then runs unchanged: a step is one switch to whoever
-resumed the worker, and its reply is the switch back.
-"""
+"""A simulated process: a worker's function, and the threads that it starts. They share memory and fate."""
 
 from __future__ import annotations
 
 import ctypes
-import inspect
 import io
 import logging
 import random
-import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import count
+from typing import Any
 
 import greenlet
 
 from labkit import errors
-from labkit.errors import LabError, ScenarioError
-from labkit.source import Line, learners_line, raising_line
+from labkit.actor import Actor, Ending, Operation, Step, current_actor
+from labkit.errors import LabError
 from labkit.watchdog import watchdog
 
-
-class Operation(NamedTuple):
-    """What a worker asks for: one indivisible request to one store.
-
-    Parameters
-    ----------
-    store: the store's name.
-    request: the store's own form of the request; hashable, and equal when it means the same.
-    """
-
-    store: str
-    request: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A worker that stopped at its next step.
-
-    Parameters
-    ----------
-    operation: what it asks for.
-    line: the learner's line that asks.
-    sections: the critical sections that the worker is inside.
-    """
-
-    operation: Operation
-    line: Line | None
-    sections: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A worker that came to its end.
-
-    Parameters
-    ----------
-    error: `TypeName: message` of the exception that ended it, or None when it returned.
-    line: the line that raised, or None.
-    killed: whether a signal that it does not handle ended it.
-    """
-
-    error: str | None = None
-    line: Line | None = None
-    killed: bool = False
-
-    def __str__(self) -> str:
-        if self.killed:
-            return "was killed by SIGTERM"
-        if self.error is None:
-            return "returned"
-        return f"raised {self.error}" + (f" ({self.line})" if self.line else "")
-
-
-class Lost:
-    """Instead of a reply: the operation took effect, and nothing more is heard of it."""
-
-
-class Signal:
-    """Instead of a reply: SIGTERM arrived, and the operation is still to be done."""
-
-
-MOST_REFUSALS = 10
+MAIN = 0  # the place of the actor that runs the worker's function
 Handler = Callable[[int, Any], object] | int | None
 
 
-class Process(greenlet.greenlet):  # type: ignore[misc]
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """Where a process stands: what each of its actors does next.
+
+    Parameters
+    ----------
+    steps: by place, the step at which an actor stopped; None where there is none (any more).
+    since: by place, a number that changes when the actor stops anew.
+    names: by place, what the actor is called; empty for the one that runs the worker's function.
+    woken: by place, whether what the actor waits for in memory is there.
+    endings: the names of the actors that ended on the way here, and how; a process ends with its first actor.
+    sections: the critical sections that the process is inside.
+    """
+
+    steps: tuple[Step | None, ...]
+    since: tuple[int, ...]
+    names: tuple[str, ...]
+    woken: tuple[bool, ...]
+    endings: tuple[tuple[str, Ending], ...] = ()
+    sections: tuple[str, ...] = ()
+
+    @property
+    def actors(self) -> list[int]:
+        """The places of the actors that have not ended."""
+        return [place for place, step in enumerate(self.steps) if step is not None]
+
+    @property
+    def ending(self) -> Ending | None:
+        """How the process ended, or None while it goes on."""
+        return dict(self.endings).get("")
+
+
+class Process:
     """One run of a worker's code.
 
     Parameters
@@ -101,45 +67,36 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
     """
 
     def __init__(self, name: str, code: Callable[[], object], chance: random.Random) -> None:
-        super().__init__(self._body)
         self.name = name
         self.chance = chance
         self.sections: list[str] = []
         self.condemned = False
         self.complaint: LabError | None = None
         self.connections = 0
-        self._refusals = 0
         self.handlers: dict[int, Handler] = {}
-        self._code = code
+        self.awaited: list[Any] = []  # the locks that actors wait for, in the order in which they first were
+        self.before_end: Callable[[], None] = _nothing
+        self._actors: list[Actor | None] = [Actor(self, "", lambda: self._main(code))]
+        self._steps: list[Step | None] = [None]
+        self._since = [0]
+        self._stops = 0
+        self._endings: list[tuple[str, Ending]] = []
 
-    def _body(self, _: object) -> Ending:
+    def _main(self, code: Callable[[], object]) -> object:
         try:
-            result = self._code()
-            self._refuse_what_has_not_run(result)
-        except (Exception, SystemExit, GeneratorExit) as error:
-            if isinstance(error, LabError):
-                raise  # the lab's own complaint is for the learner, not an outcome of the worker
-            return Ending(_one_line(error), raising_line(error.__traceback__))
-        return Ending()
+            return code()
+        finally:
+            if not self.condemned:
+                self.before_end()
 
-    def _refuse_what_has_not_run(self, result: object) -> None:
-        if inspect.iscoroutine(result) or inspect.isgenerator(result):
-            result.close()
-        elif not inspect.isasyncgen(result):
-            return
-        raise ScenarioError(
-            f"worker {self.name} only made a {type(result).__name__} object, and none of its code ran: workers are "
-            "ordinary functions, without async and without yield"
-        )
+    def resume(self, reply: object = None, place: int = MAIN) -> tuple[Situation, str]:
+        """Give an actor its reply and let it run to its next step.
 
-    def resume(self, reply: object = None) -> tuple[Step | Ending, str]:
-        """Give the worker its reply and let it run to its next step.
-
-        Returns the step or the ending, and what the worker printed on the way.
+        Returns where the process then stands, and what it printed on the way.
         Raises `WorkerStuck` when it uses seconds of real time without a step.
         """
-        self.parent = greenlet.getcurrent()
         printed = io.StringIO()
+        self._endings = []
         running.append(self)
         try:
             with (
@@ -148,62 +105,100 @@ class Process(greenlet.greenlet):  # type: ignore[misc]
                 redirect_stderr(printed),
                 watchdog.watching(f"worker {self.name}"),
             ):
-                arrived = self.switch(reply)
+                self._let_run(place, reply)
         finally:
             running.pop()
         if self.complaint is not None:
             raise self.complaint
-        return arrived, printed.getvalue()
+        situation = self._situation()
+        if situation.ending is not None and not situation.ending.killed:
+            self.abandon()  # threads that are left (daemons) end with it
+        return situation, printed.getvalue()
+
+    def _let_run(self, place: int, reply: object) -> None:
+        actor = self._actors[place]
+        assert actor is not None
+        actor.parent = greenlet.getcurrent()
+        arrived = actor.switch(reply)
+        self._stops += 1
+        self._since[place] = self._stops
+        self._steps[place] = arrived if isinstance(arrived, Step) else None
+        if isinstance(arrived, Ending):
+            self._endings.append((actor.name, arrived))
+            if place != MAIN:
+                self._actors[place] = None
+
+    def _situation(self) -> Situation:
+        waits = [None if step is None else self._awaited(step.operation) for step in self._steps]
+        return Situation(
+            tuple(self._steps),
+            tuple(self._since),
+            tuple(actor.name if actor is not None else "" for actor in self._actors),
+            tuple(thing is not None and not thing.locked() for thing in waits),
+            tuple(self._endings),
+            tuple(self.sections),
+        )
+
+    def start(self, name: str, code: Callable[[], object]) -> None:
+        """Start another actor in this process; it runs at once, up to its first step."""
+        place = next((place for place, actor in enumerate(self._actors) if actor is None), len(self._actors))
+        if place == len(self._actors):
+            self._actors.append(None)
+            self._steps.append(None)
+            self._since.append(0)
+        taken = {actor.name for actor in self._actors if actor is not None}
+        unique = next(other for number in count(1) if (other := name + str(number) * (number > 1)) not in taken)
+        self._actors[place] = Actor(self, unique, code)
+        self._let_run(place, None)
+
+    def place_of(self, actor: Actor) -> int:
+        """The place of an actor among those of the process."""
+        return self._actors.index(actor)
+
+    def wait_for(self, lock: Any, microseconds: int) -> bool:
+        """Let the actor that runs now wait until a lock in memory is free; whether it is, or the time is over."""
+        if not any(lock is other for other in self.awaited):
+            self.awaited.append(lock)
+        number = next(number for number, other in enumerate(self.awaited) if other is lock)
+        return bool(self.perform(Operation("clock", ("wait", microseconds, number))))
+
+    def _awaited(self, operation: Operation) -> Any:
+        """The lock that an operation waits for, if it does."""
+        is_wait = operation.store == "clock" and operation.request[0] == "wait"
+        return self.awaited[operation.request[2]] if is_wait else None
 
     def perform(self, operation: Operation) -> Any:
-        """Take a step: called by the worker's own code, answered by whoever resumed it."""
-        self.refuse_if_condemned()
-        step = Step(operation, learners_line(sys._getframe(1)), tuple(self.sections))
-        while isinstance(reply := self._ask(step), Signal):
-            self._handle(signal.SIGTERM)
-        return reply
+        """Take a step as the actor that runs now."""
+        actor = current_actor()
+        assert actor is not None
+        return actor.perform(operation)
 
-    def _ask(self, message: Step | Ending) -> Any:
-        self.refuse_if_condemned()
-        parent = self.parent
-        assert parent is not None
-        return parent.switch(message)
-
-    def refuse_if_condemned(self) -> None:
-        """End a process that is over; one that swallows its end again and again is stopped where it stands."""
-        if self.condemned:
-            self._refusals += 1
-            while self._refusals > MOST_REFUSALS:
-                assert self.parent is not None
-                self.parent.switch(None)
-            raise greenlet.GreenletExit
-
-    def _handle(self, number: int) -> None:
-        """Do what the worker's code wants done about a signal, in the middle of what it was doing."""
-        handler = self.handlers.get(number, signal.SIG_DFL)
-        if callable(handler):
-            handler(number, sys._getframe(2))
-        elif handler == signal.SIG_DFL:
-            self._ask(Ending(killed=True))
+    @property
+    def dead(self) -> bool:
+        """Whether nothing of it can run any more."""
+        return all(actor is None or actor.dead for actor in self._actors)
 
     def abandon(self) -> None:
         """Let go of a process that a search no longer needs; nothing it still does can take effect."""
-        if self.dead or not self:
-            return
         self.condemned = True
-        self.parent = greenlet.getcurrent()
         sink = io.StringIO()
-        with redirect_stdout(sink), redirect_stderr(sink), suppress(BaseException):
-            self.throw(greenlet.GreenletExit)  # whatever its clean-up raises happens to nobody
+        for actor in self._left():
+            actor.parent = greenlet.getcurrent()
+            with redirect_stdout(sink), redirect_stderr(sink), suppress(BaseException):
+                actor.throw(greenlet.GreenletExit)  # whatever its clean-up raises happens to nobody
         if not self.dead:
             self.keep_for_ever()
 
     def keep_for_ever(self) -> None:
         """Keep a killed process as it is: collecting it would run its `finally` blocks, as no SIGKILL does."""
-        if not self.dead:
-            self.condemned = True
-            self._code = _nothing
-            ctypes.pythonapi.Py_IncRef(ctypes.py_object(self))
+        self.condemned = True
+        for actor in self._left():
+            actor.code = _nothing
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(actor))
+
+    def _left(self) -> list[Actor]:
+        """The actors that have begun and not ended."""
+        return [actor for actor in self._actors if actor is not None and actor and not actor.dead]
 
 
 @contextmanager
@@ -230,11 +225,8 @@ def _nothing() -> None:
 
 def current_process() -> Process | None:
     """The simulated process that is running now, or None outside of any."""
-    here = greenlet.getcurrent()
-    if isinstance(here, Process):
-        here.refuse_if_condemned()
-        return here
-    return None
+    actor = current_actor()
+    return None if actor is None else actor.process
 
 
 running: list[Process] = []  # the process whose code runs now, if any, at the end
@@ -247,8 +239,3 @@ def _blame_the_running(error: LabError) -> None:
 
 
 errors.witness = _blame_the_running
-
-
-def _one_line(error: BaseException) -> str:
-    message = " ".join(str(error).split())
-    return type(error).__name__ + (f": {message}" if message else "")

@@ -12,6 +12,7 @@ from labkit.errors import ScheduleError
 
 FAULTS = ("crash", "lose", "signal")
 _WORKER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_ACTOR_NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
 
 
 def is_worker_name(name: str) -> bool:
@@ -27,7 +28,7 @@ class Choice:
     ----------
     kind: `step` (let a worker take its next step), `clock` (time passes to the next deadline), `crash` (the worker's
         process is killed), `lose` (its next request takes effect, and the reply is lost) or `signal` (it gets SIGTERM).
-    worker: the worker's name; None for `clock`.
+    worker: the worker's name, with a slash and the thread's name where it is one of its threads; None for `clock`.
     """
 
     kind: str
@@ -37,6 +38,11 @@ class Choice:
         if self.kind == "step":
             return str(self.worker)
         return self.kind if self.worker is None else f"{self.kind}:{self.worker}"
+
+    @property
+    def process(self) -> str | None:
+        """The worker's name, whichever of its threads is meant."""
+        return None if self.worker is None else self.worker.partition("/")[0]
 
     @property
     def is_fault(self) -> bool:
@@ -50,9 +56,9 @@ class Choice:
         if not colon:
             if word == "clock":
                 return cls("clock")
-            if is_worker_name(word):
+            if _ACTOR_NAME.fullmatch(word):
                 return cls("step", word)
-        elif kind in FAULTS and is_worker_name(worker):
+        elif kind in FAULTS and _ACTOR_NAME.fullmatch(worker) and worker != "clock":
             return cls(kind, worker)
         faults = ", ".join(f"`{fault}:NAME`" for fault in FAULTS)
         raise ScheduleError(f"{word!r} is not a choice; write a worker's name, `clock`, or {faults}")

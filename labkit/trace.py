@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from labkit.process import Ending
+from labkit.actor import Ending
 from labkit.schedule import Choice, Schedule
 from labkit.source import Line
 
@@ -113,6 +113,18 @@ class Trace:
     comparison: Comparison | None = field(default=None, compare=False)
 
     @property
+    def actors(self) -> tuple[str, ...]:
+        """The workers, each followed by those of its threads that took a step, in order of appearance."""
+        threads = dict.fromkeys(event.worker for event in self.events if event.worker and "/" in event.worker)
+        return tuple(
+            name for worker in self.workers for name in (worker, *(one for one in threads if _process(one) == worker))
+        )
+
+    def index_of(self, actor: str) -> int:
+        """The place in the scenario of the worker that an actor belongs to."""
+        return self.workers.index(_process(actor))
+
+    @property
     def violation(self) -> Violation | None:
         """The first property that did not hold, or None."""
         return next(iter(self.violations), None)
@@ -179,6 +191,10 @@ class Trace:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """In a notebook, the picture; a trace too long to be looked at is shown as text."""
         return self.lanes()._repr_mimebundle_() if len(self.events) <= MOST_DRAWN else {"text/plain": self.table()}
+
+
+def _process(actor: str) -> str:
+    return actor.partition("/")[0]
 
 
 def _note(event: Event, violations: tuple[Violation, ...]) -> str:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from labkit.actor import Ending
 from labkit.engine import Budgets, Engine
-from labkit.process import Ending
 from labkit.trace import Trace
 
 

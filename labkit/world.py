@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from labkit.actor import Operation
 from labkit.errors import Nondeterminism, PropertyError, ScenarioError
-from labkit.interception import serving
-from labkit.process import Operation
+from labkit.interception import EPOCH, MICROSECONDS, serving
 from labkit.stores.base import Store, fresh
 from labkit.stores.clock import Clock, ClockWasRead
 from labkit.stores.embedded_redis import EmbeddedRedis
@@ -43,6 +43,8 @@ class World:
         self.slots = {"clock": 0, "redis": 1, "sql": 2}
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
+        self.deadlines: tuple[Callable[[], Iterable[float]], ...] = ()
+        self._declared: dict[tuple[int, ...], int | None] = {}
         self.asked: set[str] = set()
         self._mode = "recording"  # then "playing" while the scenario is built again, else "observing"
         self.tape: list[tuple[Operation, Any]] = []
@@ -58,11 +60,12 @@ class World:
             self._mode, self._ahead = "playing", deque(self.tape)
         try:
             with serving.at(0, random.Random(f"{self.seed}:set-up")), watchdog.watching("the scenario's set-up"):
+                serving.building = True
                 yield
             if self._mode == "playing" and self._ahead:
                 raise Nondeterminism(f"the scenario's set-up leaves out {self._show(self._ahead[0][0])!r} {_AGAIN}")
         finally:
-            self._mode = "observing"
+            self._mode, serving.building = "observing", False
 
     @contextmanager
     def looking_at(self, state: tuple[int, ...], insides: dict[str, int]) -> Iterator[None]:
@@ -74,6 +77,29 @@ class World:
             yield
         if serving.clock_was_read and not self.absolute:
             raise ClockWasRead
+
+    def declared_deadline(self, state: tuple[int, ...]) -> int | None:
+        """How long until the next of the deadlines that live in data; None when there is none."""
+        if not self.deadlines:
+            return None
+        if not self.absolute:
+            raise ClockWasRead
+        view = state[: len(self.stores)]
+        if view not in self._declared:
+            with self.looking_at(state, {}):
+                times = [time for observer in self.deadlines for time in self._times(observer)]
+            self._declared[view] = min((time - state[0] for time in times if time > state[0]), default=None)
+        return self._declared[view]
+
+    @staticmethod
+    def _times(observer: Callable[[], Iterable[float]]) -> list[int]:
+        """What an observer of deadlines says, in microseconds of the lab's clock."""
+        try:
+            return [round((float(time) - EPOCH) * MICROSECONDS) for time in observer()]
+        except (TypeError, ValueError) as error:
+            raise PropertyError(
+                f"an observer given to lab.deadlines returns times in seconds, as time.time() does; it failed: {error}"
+            ) from error
 
     def outside_request(self, operation: Operation) -> Any:
         """Answer a request that no worker makes: set-up, or an observer."""

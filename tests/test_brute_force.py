@@ -154,7 +154,7 @@ def forget_effects(monkeypatch):
 
 def forget_replies(monkeypatch):
     after = Machine.after
-    monkeypatch.setattr(Machine, "after", lambda self, moment, reply, wrote: after(self, moment, None, wrote=False))
+    monkeypatch.setattr(Machine, "after", lambda self, moment, actor, *_: after(self, moment, actor, None, wrote=False))
 
 
 def take_a_wake_up_that_is_due_for_none(monkeypatch):
@@ -162,9 +162,10 @@ def take_a_wake_up_that_is_due_for_none(monkeypatch):
     number = Machine._number
 
     def merged(self, moment, left):
-        known = self._numbers.get((id(moment), bool(left)))
+        sleeps = tuple(map(bool, left))
+        known = self._numbers.get((id(moment), sleeps))
         if known is None:
-            known = self._numbers[id(moment), bool(left)] = number(self, moment, left)
+            known = self._numbers[id(moment), sleeps] = number(self, moment, left)
         return known
 
     monkeypatch.setattr(Machine, "_number", merged)

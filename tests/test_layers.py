@@ -14,7 +14,7 @@ LAYERS = ["__main__", "exercises", "plots", "search", "engine", "stores"]  # fro
 # The engine's own files stand between the searches and the stores; these few are below both.
 # A trace can draw itself, and imports the drawing only then.
 ALLOWED = {("labkit.trace", "labkit.plots.lanes"), ("labkit.trace", "labkit.plots.figure")}
-GROUND = {"errors", "source", "schedule", "watchdog", "process", "interception"}
+GROUND = {"errors", "source", "schedule", "watchdog", "actor", "process", "threads", "interception"}
 
 
 def layer(module):

@@ -103,7 +103,7 @@ def test_a_second_writer_waits_and_readers_see_what_was_committed():
         lab.always("observers neither", lambda: left_over(db, None) != 1)
 
     assert explore(scenario).outcome == "holds"
-    with pytest.raises(Exception, match="waits for what only another worker can bring"):
+    with pytest.raises(Exception, match="waits for what only another can bring"):
         replay(scenario, "A B")
 
 

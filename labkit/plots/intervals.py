@@ -64,12 +64,13 @@ def _holds(trace: Trace) -> Iterator[Interval]:
     held: dict[tuple[str, str], Event] = {}
     for event in trace.events:
         for (worker, key), start in list(held.items()):
-            if event.worker != worker:
+            dies = event.kind == "crash" and event.worker == worker.partition("/")[0]
+            if event.worker != worker and not dies:
                 continue
             released = event.text.startswith(_LETTING_GO) and key in event.text.split()
             gone = key in event.writes and key not in event.expiries
-            if released or gone or event.kind == "crash" or event.ending is not None:
-                ended = "killed" if event.kind == "crash" else "left"
+            if released or gone or dies or event.ending is not None:
+                ended = "killed" if dies else "left"
                 yield Interval("hold", key, worker, start.number, event.number, ended)
                 del held[worker, key]
         taken = _lock_taken(event)

@@ -12,7 +12,20 @@ from matplotlib.patches import Rectangle
 
 from labkit.plots.figure import Picture
 from labkit.plots.intervals import Interval
-from labkit.plots.page import BAR, GUTTER, HEADER, LEGEND_ROW, PADDING, ROW, Page, broken_text, effect, label, line
+from labkit.plots.page import (
+    BAR,
+    GUTTER,
+    HEADER,
+    LEGEND_ROW,
+    PADDING,
+    ROW,
+    Page,
+    broken_text,
+    effect,
+    label,
+    line,
+    title_of,
+)
 from labkit.plots.style import (
     ALARM,
     ALARM_PAPER,
@@ -64,13 +77,14 @@ def _text(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
 
 def _draw_lanes(axes: Axes, page: Page) -> None:
     _text(axes, 0.1, HEADER / 2, "step   time", color=QUIET)
-    for index, worker in enumerate(page.trace.workers):
-        x, style = page.marker_at(worker), look(index)
+    for worker in page.trace.actors:
+        x, style = page.marker_at(worker), look(page.trace.index_of(worker))
         axes.plot([x], [HEADER / 2], style.marker, color=style.color, markeredgecolor=INK, markersize=8)
-        _text(axes, x + 0.14, HEADER / 2, f"worker {worker}", fontweight="bold")
+        _text(axes, x + 0.14, HEADER / 2, title_of(worker), fontweight="bold")
         end = page.bottom
         for event in page.trace.events:
-            if event.worker == worker and (event.kind == "crash" or event.ending is not None):
+            own = event.worker == worker and event.ending is not None
+            if own or (event.choice.process == worker.partition("/")[0] and _ends_process(event)):
                 end = page.rows[event.number]
         axes.plot([x, x], [HEADER, end], color=style.color, linewidth=1.6, zorder=1)
     _text(axes, page.redis, HEADER / 2, "Redis", fontweight="bold")
@@ -84,7 +98,7 @@ def _draw_lanes(axes: Axes, page: Page) -> None:
 def _draw_bar(axes: Axes, page: Page, interval: Interval) -> None:
     """What a worker believes: it holds a lock (hatched), or is in a section (plain)."""
     assert interval.worker is not None
-    style = look(page.trace.workers.index(interval.worker))
+    style = look(page.trace.index_of(interval.worker))
     x = page.left[interval.worker] + page.slot(interval) * BAR * 1.7
     top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
     hatch = style.hatch if interval.kind == "hold" else ""
@@ -94,7 +108,7 @@ def _draw_bar(axes: Axes, page: Page, interval: Interval) -> None:
 
 def _draw_life(axes: Axes, page: Page, interval: Interval) -> None:
     """A key that will expire, in Redis's lane, looking like the worker that set it."""
-    index = page.trace.workers.index(interval.worker) if interval.worker in page.trace.workers else 6
+    index = page.trace.index_of(interval.worker) if interval.worker in page.trace.actors else 6
     style = look(index)
     x = page.redis + 0.12 + page.slot(interval) * 0.3
     top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
@@ -126,7 +140,7 @@ def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
 
 def _draw_step(axes: Axes, page: Page, event: Event, y: float) -> None:
     assert event.worker is not None
-    x, style = page.marker_at(event.worker), look(page.trace.workers.index(event.worker))
+    x, style = page.marker_at(event.worker), look(page.trace.index_of(event.worker))
     if event.kind in ("command", "call"):
         target = page.redis if event.kind == "command" else page.outside
         axes.plot([x, target], [y, y], color=FAINT, linewidth=0.9, zorder=0.5)
@@ -145,6 +159,11 @@ def _draw_legend(axes: Axes, page: Page) -> None:
         _text(axes, 0.1, page.bottom + 0.17 + row * LEGEND_ROW, text, fontsize=FONT_SIZE - 1, color=QUIET)
 
 
+def _ends_process(event: Event) -> bool:
+    """Whether a worker is gone after an event, with all its threads."""
+    return event.kind == "crash" or (event.ending is not None and "/" not in (event.worker or ""))
+
+
 def _paper(broken: list[str]) -> dict[str, object]:
     """What lies under a label, so that lines and bars do not cross it."""
     return {"facecolor": ALARM_PAPER if broken else PAPER, "edgecolor": "none", "pad": 1}
@@ -152,7 +171,7 @@ def _paper(broken: list[str]) -> dict[str, object]:
 
 def _alt(trace: Trace) -> str:
     """What the picture shows, in words."""
-    who = ", ".join(trace.workers)
+    who = ", ".join(trace.actors)
     parts = [f"Lane diagram of {len(trace.events)} steps by workers {who}."]
     shown = trace.events if len(trace.events) <= LISTED_IN_ALT else trace.events[-5:]
     if len(shown) < len(trace.events):

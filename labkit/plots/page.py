@@ -51,13 +51,13 @@ class Page:
         self.left: dict[str, float] = {}
         self.words: float | None = None
         edge = GUTTER
-        for worker in self.trace.workers:
+        for worker in self.trace.actors:
             self.left[worker] = edge
-            title = len(f"worker {worker}") + 2
+            title = len(title_of(worker)) + 2
             edge += self.bar_room(worker) + max(title, 0 if compact else self._longest(worker)) * CHARACTER + PADDING
         if compact:
             self.words = edge
-            edge += max(map(self._longest, self.trace.workers), default=0) * CHARACTER + PADDING
+            edge += max(map(self._longest, self.trace.actors), default=0) * CHARACTER + PADDING
         self.redis, edge = edge, edge + self._redis_width()
         self.outside, edge = edge, edge + self._outside_width()
         self.width = max(edge, 6.2)
@@ -132,6 +132,11 @@ class Page:
         if any(event.kind in ("sleep", "read") for event in self.trace.events):
             parts.append("open marker: sleeps or reads the clock")
         return textwrap.wrap(" · ".join(parts), int((self.width - 0.2) / CHARACTER))
+
+
+def title_of(actor: str) -> str:
+    """What stands over a lane."""
+    return f"thread {actor}" if "/" in actor else f"worker {actor}"
 
 
 _SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}

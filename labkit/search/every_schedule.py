@@ -9,7 +9,6 @@ from labkit.errors import Nondeterminism
 from labkit.execution import replay
 from labkit.interception import intercepted
 from labkit.lab import Scenario
-from labkit.schedule import Schedule
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
 from labkit.search.limits import Limits
@@ -129,7 +128,7 @@ def _counterexamples(scenario: Scenario, engine: Engine, found: Found) -> dict[s
         if prop.name in found.targets:
             length, targets = found.targets[prop.name]
             codes = shortest_way(engine, found.depths, length, targets)
-            schedule = Schedule(engine.choice(code) for code in codes)
+            schedule = engine.schedule(codes)
             trace = replay(scenario, schedule, seed=engine.world.seed, polls=engine.budgets.polls)
             traces[prop.name] = trace
             if all(broken.property != prop.name for broken in trace.violations):

@@ -61,7 +61,7 @@ def shortest_way(engine: Engine, depths: dict[State, int], length: int, targets:
             ahead = way.length + cost
             breaks = ahead == length and after != way.state and (way.state, after) in targets
             if breaks or (ahead <= length and depths.get(after) == ahead):
-                actor = code if code < len(engine.machines) else way.last
+                actor = code if engine.codes.is_step(code) else way.last
                 switches = way.switches + (way.last not in (NOBODY, actor))
                 heapq.heappush(heap, _Way(ahead, switches, next(order), after, actor, code, way, breaks))
     raise AssertionError("a violation that was found must have a way to it")

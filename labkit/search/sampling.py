@@ -119,7 +119,7 @@ def _sample(scenario: Scenario, budgets: Budgets, executions: int, strategy: str
             longest = max(longest, len(codes))
             for name in broken:
                 hits[name] = hits.get(name, 0) + 1
-                schedules.setdefault(name, Schedule(engine.choice(code) for code in codes[: broken[name]]))
+                schedules.setdefault(name, engine.schedule(codes[: broken[name]]))
         engine.check_python_state()
     finally:
         engine.close()

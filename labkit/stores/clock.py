@@ -1,11 +1,11 @@
-"""The clock as a store: to read it and to sleep are steps like any other."""
+"""The clock as a store: to read it, to sleep and to wait for another thread are steps like any other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from labkit.stores.base import Description, Outcome
+from labkit.stores.base import FOR_EVER, Description, Outcome
 
 
 class ClockWasRead(BaseException):  # not an Exception: a property that catches those must not catch it
@@ -29,12 +29,14 @@ class Clock:
     def apply(self, state: int, request: tuple[Any, ...], now: int) -> Outcome:
         if request[0] == "sleep":
             return Outcome(None, state)  # the step is the waking up; until then the worker is not enabled
+        if request[0] == "wait":
+            return Outcome(False, state)  # in vain; whether it is not, the worker's own memory tells
         if not self.absolute:
             raise ClockWasRead
         return Outcome(state, state)
 
     def waits(self, request: tuple[Any, ...]) -> int:
-        return request[1] if request[0] == "sleep" else 0
+        return 0 if request[0] == "read" else int(request[1])
 
     def ready(self, state: int, request: tuple[Any, ...], now: int) -> bool:
         return False
@@ -51,9 +53,14 @@ class Clock:
     def describe(self, request: tuple[Any, ...]) -> Description:
         if request[0] == "sleep":
             return Description("sleep", f"wakes after {request[1] / 1e6:g} s", costs=0)
+        if request[0] == "wait":
+            most = "" if request[1] == FOR_EVER else f", at most {request[1] / 1e6:g} s"
+            return Description("sleep", f"waits for a thread{most}", costs=0)
         return Description("read", "read the clock", costs=0)
 
     def show_reply(self, request: tuple[Any, ...], reply: Any) -> str:
+        if request[0] == "wait":
+            return "woken" if reply else "in vain"
         return "" if reply is None else f"{reply / 1e6:g} s"
 
     def expiries(self, state: int) -> Mapping[str, int]:

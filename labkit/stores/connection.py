@@ -19,8 +19,9 @@ from redis.exceptions import NoScriptError
 from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 
+from labkit.actor import Actor, Lost
 from labkit.errors import Unsupported
-from labkit.process import Lost, Process, current_process
+from labkit.process import Process, current_process
 from labkit.stores.commands import Command, Request
 from labkit.stores.scripts import knows_script, learn_script
 
@@ -222,7 +223,7 @@ def lab_client(perform: Perform, retries: int, **kwargs: Any) -> redis.Redis:
 
 def _here() -> Process | None:
     here = greenlet.getcurrent()
-    return here if isinstance(here, Process) else None
+    return here.process if isinstance(here, Actor) else None
 
 
 def _refuse(command: Command, alone: bool) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from labkit.actor import Lost
 from labkit.errors import Unsupported
-from labkit.process import Lost, current_process
+from labkit.process import current_process
 from labkit.stores.sql import Result, Statement, is_write
 
 Perform = Callable[[Statement], Any]
