@@ -1,0 +1,147 @@
+"""A lease that is renewed while a job runs: real threads, on fakeredis and on a real server, and no waiting."""
+
+import queue
+import threading
+
+import fakeredis
+import pytest
+import redis
+from redis.exceptions import LockError, LockNotOwnedError
+from redis.lock import Lock as RedisLock
+
+from labkit.locks import AtomicLock, FencedLock, LeaseLost, Renewal
+
+PATIENCE = 10  # seconds until a test that hangs fails
+
+
+class Ticks(threading.Event):
+    """An event whose waits end when the test says so, because their time is over; or when it is set."""
+
+    def __init__(self):
+        super().__init__()
+        self._waits, self._ends = queue.Queue(), queue.Queue()
+
+    def wait(self, timeout=None):
+        self._waits.put(timeout)
+        return self._ends.get(timeout=PATIENCE)
+
+    def set(self):
+        super().set()
+        self._ends.put(True)
+
+    def tick(self):
+        """Let an interval pass."""
+        self._ends.put(False)
+
+    def next_interval(self):
+        """Wait until the next interval has begun; returns its length in seconds."""
+        return self._waits.get(timeout=PATIENCE)
+
+
+@pytest.fixture(params=["fakeredis", "a real server"])
+def client(request):
+    if request.param == "fakeredis":
+        yield fakeredis.FakeRedis(server=fakeredis.FakeServer())
+    else:
+        client = redis.Redis.from_url(request.getfixturevalue("redis_url"))
+        yield client
+        client.delete("lock", "lock:token")
+
+
+def renewal_of(lock, kind=Renewal):
+    lock.acquire(blocking=False)
+    renewal = kind(lock)
+    renewal.stopped = Ticks()
+    return renewal
+
+
+def steal(client):
+    """The lease ends, and another takes the lock."""
+    client.set("lock", "another's")
+
+
+@pytest.mark.parametrize("kind", [AtomicLock, FencedLock, RedisLock])
+@pytest.mark.parametrize("thread_local", [True, False])
+def test_the_lease_starts_again_every_third_of_the_timeout(client, kind, thread_local):
+    lock = kind(client, "lock", timeout=30, thread_local=thread_local)
+    with renewal_of(lock) as renewal:
+        assert renewal.stopped.next_interval() == 10
+        for _ in range(3):
+            client.pexpire("lock", 5_000)
+            renewal.stopped.tick()
+            assert renewal.stopped.next_interval() == 10  # so the renewal between is over
+            assert client.pttl("lock") > 20_000
+            renewal.check()
+    lock.release()
+
+
+def test_a_worker_is_told_that_its_lease_was_lost(client):
+    renewal = renewal_of(AtomicLock(client, "lock", timeout=30))
+    with renewal:
+        renewal.check()
+        steal(client)
+        renewal.stopped.tick()
+        renewal.thread.join(PATIENCE)
+        with pytest.raises(LeaseLost, match=r"Lock 'lock' was not renewed: Cannot reacquire .* no longer") as told:
+            renewal.check()
+    assert isinstance(renewal.lost, LockNotOwnedError)
+    assert told.value.lock_name == "lock"
+    assert client.get("lock") == b"another's"
+
+
+def test_a_worker_is_told_that_the_network_failed():
+    server = fakeredis.FakeServer()
+    with renewal_of(AtomicLock(fakeredis.FakeRedis(server=server), "lock", timeout=30)) as renewal:
+        server.connected = False
+        renewal.stopped.tick()
+        renewal.thread.join(PATIENCE)
+        with pytest.raises(LeaseLost, match="Lock 'lock' was not renewed: "):
+            renewal.check()
+        assert isinstance(renewal.lost, redis.ConnectionError)
+
+
+def test_a_renewal_that_keeps_its_failure_to_itself_tells_its_worker_nothing(client):
+    class Silent(Renewal):
+        """A mutant: its thread dies, as in python-redis-lock 4.0.1."""
+
+        def _renew(self, token):
+            super()._renew(token)
+            self.lost = None
+
+    with renewal_of(AtomicLock(client, "lock", timeout=30), Silent) as renewal:
+        steal(client)
+        renewal.stopped.tick()
+        renewal.thread.join(PATIENCE)
+        renewal.check()
+
+
+def test_after_the_block_nothing_is_renewed_and_no_thread_is_left(client):
+    lock = AtomicLock(client, "lock", timeout=30)
+    renewal = renewal_of(lock)
+    for _ in range(2):  # a renewal can be used again
+        lock.acquire(blocking=False)
+        with renewal:
+            assert renewal.thread.is_alive()
+            assert renewal.thread.daemon  # a process that ends does not wait for it
+        assert not renewal.thread.is_alive()
+        lock.release()
+    assert not lock.locked()
+
+
+def test_a_block_that_raises_stops_the_renewal_too(client):
+    renewal = renewal_of(AtomicLock(client, "lock", timeout=30))
+    with pytest.raises(ZeroDivisionError), renewal:
+        _ = 1 / 0
+    assert not renewal.thread.is_alive()
+
+
+@pytest.mark.parametrize("lock", [AtomicLock(None, "lock"), RedisLock(fakeredis.FakeRedis(), "lock", timeout=0)])
+def test_a_lock_without_a_timeout_cannot_be_renewed(lock):
+    with pytest.raises(LockError, match="Cannot renew lock 'lock': it has no timeout; construct it with one"):
+        Renewal(lock)
+
+
+def test_a_lock_that_is_not_held_cannot_be_renewed(client):
+    renewal = Renewal(AtomicLock(client, "lock", timeout=30))
+    with pytest.raises(LockError, match="Cannot renew lock 'lock': this thread has not acquired it"), renewal:
+        pass
