@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,8 @@ import labkit
 
 ROOT = Path(labkit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-LAYERS = ["__main__", "exercises", "plots", "search", "engine", "stores"]  # from top to bottom
+TAUGHT = ["locks"]  # parts, each a file or a folder, that can be pasted into production code
+LAYERS = ["__main__", "exercises", "plots", *TAUGHT, "search", "engine", "stores"]  # from top to bottom
 # The engine's own files stand between the searches and the stores; these few are below both.
 # A trace can draw itself, and imports the drawing only then.
 ALLOWED = {("labkit.trace", "labkit.plots.lanes"), ("labkit.trace", "labkit.plots.figure")}
@@ -47,6 +49,45 @@ def test_imports_run_downwards_only(path):
         assert allowed or layer(module) is None or layer(module) >= own, (
             f"{module_of(path)} imports {module}, which is above it"
         )
+
+
+def taught_files(part):
+    return [path for path in FILES if path.relative_to(ROOT).with_suffix("").parts[0] == part]
+
+
+def foreign_imports(source, in_folder=True):
+    """What a taught file imports besides redis-py, the standard library and its own folder, if it has one."""
+    own_names = {"redis", *sys.stdlib_module_names}
+    for node in ast.walk(ast.parse(source)):
+        names = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [] if node.level == 1 and in_folder else ["." * node.level + (node.module or "")]
+        yield from (name for name in names if name.split(".")[0] not in own_names)
+
+
+@pytest.mark.parametrize("part", TAUGHT)
+def test_taught_parts_import_nothing_from_the_lab(part):
+    files = taught_files(part)
+    assert files
+    found = {path.name: list(foreign_imports(path.read_text(), path.parent != ROOT)) for path in files}
+    assert not any(found.values()), found
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["import labkit", "from labkit.lab import Lab", "from ..lab import Lab", "import numpy as np", "from .. import x"],
+)
+def test_an_import_that_would_tie_a_taught_part_to_the_lab_is_found(line):
+    assert list(foreign_imports(f"import redis, time\nfrom .own import x\n{line}"))
+    assert list(foreign_imports("from .lab import Lab", in_folder=False))
+
+
+@pytest.mark.parametrize("part", TAUGHT)
+def test_taught_classes_fit_on_one_screen(part):
+    for path in taught_files(part):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and node.name != "Lock":  # what all locks share, in redis-py's words
+                assert node.end_lineno - node.lineno < 60, f"{path.name}: {node.name}"
 
 
 @pytest.mark.parametrize("path", FILES, ids=module_of)
