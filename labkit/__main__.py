@@ -82,6 +82,8 @@ def _explore(scenario: Scenario, options: argparse.Namespace) -> int:
         signals=options.signals,
         pauses=options.pauses,
         polls=options.polls,
+        jumps=options.jumps,
+        failovers=options.failovers,
         seed=options.seed,
         max_states=options.max_states,
         max_seconds=options.max_seconds,
@@ -122,6 +124,8 @@ def _parser() -> argparse.ArgumentParser:
         "--signals", type=int, default=None, help="how many workers may get SIGTERM (default: as declared)"
     )
     searching.add_argument("--pauses", type=_pauses, default=0, help="how many pauses, or `any`")
+    searching.add_argument("--jumps", type=int, default=0, help="how many wall clocks may jump")
+    searching.add_argument("--failovers", type=int, default=0, help="how often a replica may take over")
     searching.add_argument("--max-states", type=int, default=500_000, help="how many states to see at most")
     searching.add_argument("--max-seconds", type=float, default=None, help="how much real time to use at most")
     searching.add_argument("--max-megabytes", type=float, help="how much memory the process may use at most")

@@ -80,6 +80,10 @@ class Signal:
     """Instead of a reply: SIGTERM arrived, and the operation is still to be done."""
 
 
+class Jump:
+    """Instead of a reply: the wall clock jumped, and the operation is still to be done."""
+
+
 MOST_REFUSALS = 10
 
 
@@ -124,8 +128,11 @@ class Actor(greenlet.greenlet):  # type: ignore[misc]
         """Take a step: called by the actor's own code, answered by whoever resumed it."""
         self.refuse_if_condemned()
         step = Step(operation, learners_line(sys._getframe(2)))
-        while isinstance(reply := self._ask(step), Signal):
-            self._handle(signal.SIGTERM)
+        while isinstance(reply := self._ask(step), (Signal, Jump)):
+            if isinstance(reply, Signal):
+                self._handle(signal.SIGTERM)
+            else:
+                self.process.skew += self.process.jump
         return reply
 
     def _ask(self, message: Step | Ending) -> Any:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import inspect
 import random
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from labkit.actor import Ending
+from labkit.budgets import Budgets
 from labkit.codes import Codes
 from labkit.errors import ScenarioError
 from labkit.judge import Judge
 from labkit.lab import Lab, Scenario
 from labkit.machine import DEAD, Machine
-from labkit.moment import Moment
+from labkit.moment import JUMP, SIGNAL, Moment
 from labkit.process import MAIN, Process
 from labkit.runs import Runs
 from labkit.schedule import FAULTS, Choice, Schedule
@@ -35,34 +35,6 @@ class Move(NamedTuple):
     code: int
     cost: int
     state: State
-
-
-@dataclass(frozen=True)
-class Budgets:
-    """What may go wrong in one execution.
-
-    Parameters
-    ----------
-    crashes: how many workers may be killed.
-    lost_replies: how many requests may take effect without their reply arriving.
-    signals: how many workers may get SIGTERM, among those that the scenario says may; None for all of them.
-    pauses: how often time may pass while a worker could step; None for as often as you like.
-    polls: after how many unchanged rounds a polling worker is left alone until something would be new to it.
-    """
-
-    crashes: int = 0
-    lost_replies: int = 0
-    signals: int | None = None
-    pauses: int | None = 0
-    polls: int = 3
-
-    def __post_init__(self) -> None:
-        for name, value in vars(self).items():
-            may_be_none = name in ("pauses", "signals") and value is None
-            if not may_be_none and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
-                raise ScenarioError(f"{name} is a number, 0 or more, not {value!r}")
-        if self.polls < 1:
-            raise ScenarioError("polls is at least 1: a worker must poll once before a repetition can be seen")
 
 
 class Engine:
@@ -116,7 +88,11 @@ class Engine:
             "crash": self.budgets.crashes,
             "lose": self.budgets.lost_replies,
             "signal": signals if self.budgets.signals is None else min(signals, self.budgets.signals),
+            "jump": self.budgets.jumps,
+            "failover": self.budgets.failovers,
         }
+        if self.budgets.failovers:
+            self.world.follow_with_a_replica(root.replica_lag)
         workers = (machine.start_number for machine in self.machines)
         self.start: State = (*start_stores, *workers, *(limits[kind] for kind in self._budget))
         self.judge = Judge(root.properties, self.world, self.machines, self._first_worker)
@@ -140,10 +116,17 @@ class Engine:
             found += [codes.number("lose", *each) for each in exposed if self._can_lose(state, *each)]
         if state[self._budget["signal"]]:
             reachable = [worker for worker in living if plans[worker].signals]
-            found += [
-                codes.number("signal", worker) for worker in reachable if not self.moment_of(state, worker).signalled
-            ]
+            found += [codes.number("signal", worker) for worker in reachable if not self._had(state, worker, SIGNAL)]
+        if state[self._budget["jump"]]:
+            loose = [worker for worker in living if plans[worker].jump]
+            found += [codes.number("jump", worker) for worker in loose if not self._had(state, worker, JUMP)]
+        if state[self._budget["failover"]] and living:
+            found.append(codes.failover)
         return found
+
+    def _had(self, state: State, worker: int, word: object) -> bool:
+        """Whether a living worker has been interrupted in this way before: each has it once."""
+        return word in self.moment_of(state, worker).interrupted
 
     def take(self, state: State, code: int) -> Move:
         """What an enabled choice leads to."""
@@ -151,6 +134,8 @@ class Engine:
             return Move(code, 1, self._tick(state))
         if code < len(self.machines):
             return self._step(state, code, code, MAIN)
+        if code == self.codes.failover:
+            return Move(code, 1, self._failover(state))
         kind, worker, actor = self.codes.meaning(code)
         if kind == "step":
             return self._step(state, code, worker, actor)
@@ -160,8 +145,8 @@ class Engine:
         after[self._budget[kind]] -= 1
         if kind == "crash":
             after[index] = DEAD
-        elif kind == "signal":
-            after[index] = machine.signal(number)
+        elif kind in ("signal", "jump"):
+            after[index] = machine.interrupt(number, SIGNAL if kind == "signal" else JUMP)
         else:
             slot, request = machine.pending_of(number, actor).slot, self.moment_of(state, worker).operation_of(actor)[1]
             store = self.world.stores[slot]
@@ -212,6 +197,14 @@ class Engine:
         waits += [machine.wakes(number, state) for number, machine in pairs if number >= 0]
         return min((wait for wait in waits if wait is not None), default=None)
 
+    def _failover(self, state: State) -> State:
+        """The state after a replica has taken over from the Redis server."""
+        after = list(state)
+        after[self._budget["failover"]] -= 1
+        slot = self.world.slots["redis"]
+        after[slot] = self.world.redis.failover(state[slot])
+        return tuple(after)
+
     def _tick(self, state: State) -> State:
         """The state at the next deadline."""
         elapsed = self._next_deadline(state)
@@ -233,6 +226,8 @@ class Engine:
         """The choice that a number stands for in a state in which it is enabled."""
         if code == self.clock_code:
             return Choice("clock")
+        if code == self.codes.failover:
+            return Choice("failover")
         kind, worker, actor = self.codes.meaning(code)
         return Choice(kind, self.name_of(state, worker, actor))
 
@@ -275,7 +270,8 @@ class Engine:
 
         def start() -> Process:
             lab = self._build()
-            process = Process(name, lab.workers[name].code(), random.Random(f"{self._seed}:{name}"))
+            plan = lab.workers[name]
+            process = Process(name, plan.code(), random.Random(f"{self._seed}:{name}"), plan.skew, plan.jump)
             labs[id(process)] = lab
             return process
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from labkit.engine import Engine, Move, State
-from labkit.moment import LOST, SIGNAL, Moment
+from labkit.moment import JUMP, LOST, SIGNAL, Moment
 from labkit.trace import Event
 
 
@@ -22,13 +22,16 @@ def event_of(engine: Engine, before: State, move: Move, number: int) -> Event:
     choice = engine.choice(before, move.code)
     if choice.kind == "clock":
         details = _time_passed(engine, before, move.state)
+    elif choice.kind == "failover":
+        details = _failed_over(engine, before, move.state)
     elif choice.kind == "crash":
         details = {"kind": "crash", "text": "is killed"}
-    elif choice.kind == "signal":
+    elif choice.kind in ("signal", "jump"):
         _, worker, actor = engine.codes.meaning(move.code)
         moment = engine.moment_of(before, worker)
-        after = engine.machines[worker].after(moment, actor, SIGNAL, wrote=True)
-        details = {"kind": "signal", "text": "gets SIGTERM", **_went_on(moment, actor, after)}
+        word, text = (SIGNAL, "gets SIGTERM") if choice.kind == "signal" else (JUMP, _jumped(engine, worker))
+        after = engine.machines[worker].after(moment, actor, word, wrote=True)
+        details = {"kind": choice.kind, "text": text, **_went_on(moment, actor, after)}
     else:
         details = _request(engine, before, move.code, lost=choice.kind == "lose")
     details = {"reply": "", "counts": True, **details}
@@ -46,6 +49,19 @@ def _time_passed(engine: Engine, before: State, after: State) -> dict[str, Any]:
     left = _expiries(engine, after)
     gone = tuple(sorted(key for key in _expiries(engine, before) if key not in left))
     return {"kind": "clock", "text": f"{(after[0] - before[0]) / 1e6:g} s pass", "writes": gone}
+
+
+def _failed_over(engine: Engine, before: State, after: State) -> dict[str, Any]:
+    """A replica that took over: which keys are not as they were."""
+    redis, slot = engine.world.redis, engine.world.slots["redis"]
+    old, new = ({entry[0]: entry for entry in redis.contents(state[slot])} for state in (before, after))
+    changed = sorted(key.decode(errors="backslashreplace") for key in old | new if old.get(key) != new.get(key))
+    what = f"writes lost: {', '.join(changed)}" if changed else "no write is lost"
+    return {"kind": "failover", "text": f"a replica takes over; {what}", "writes": tuple(changed)}
+
+
+def _jumped(engine: Engine, worker: int) -> str:
+    return f"its wall clock jumps by {engine.plans[worker].jump / 1e6:+g} s"
 
 
 def _request(engine: Engine, before: State, code: int, lost: bool) -> dict[str, Any]:

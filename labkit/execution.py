@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable
 
-from labkit.engine import Budgets, Engine, Move, State
-from labkit.errors import ScheduleError
+from labkit.budgets import Budgets
+from labkit.engine import Engine, Move, State
+from labkit.errors import LabError, ScheduleError
 from labkit.events import event_of
 from labkit.interception import intercepted
 from labkit.lab import Scenario
@@ -72,6 +73,8 @@ class Walk:
     def _tell(self, mirror: Mirror, before: State, move: Move, event: Event) -> None:
         """Do the same on the real server."""
         engine = self.engine
+        if event.kind == "failover":
+            raise LabError("a failover cannot be replayed on a real server: the lab would have to be its replica")
         if event.kind == "clock":
             redis_store, slot = engine.world.stores[1], 1
             mirror.age(redis_store.expiries(before[slot]), redis_store.expiries(move.state[slot]))
@@ -113,7 +116,8 @@ def replay(
     `RealServerDiffers` when the real server answers otherwise.
     """
     wanted = Schedule.parse(schedule)
-    budgets = Budgets(len(wanted), len(wanted), None, None, polls)
+    failovers = sum(choice.kind == "failover" for choice in wanted)
+    budgets = Budgets(len(wanted), len(wanted), None, None, polls, len(wanted), failovers)
     mirror = Mirror(redis_url) if redis_url is not None else None
     try:
         trace = _execute(scenario, seed, budgets, lambda walk: _follow(walk, wanted), mirror)
@@ -204,6 +208,8 @@ def _why_not_it(walk: Walk, choice: Choice) -> str:
         return "is spared, so no fault hits it"
     if choice.kind == "signal":
         return "was signalled before, or the scenario does not say `signals=1` for it"
+    if choice.kind == "jump":
+        return "has a clock that jumped before, or the scenario says no `jump=` for it"
     if pending.idle:
         return "polls, and would learn nothing new"
     if pending.left > 0:

@@ -76,15 +76,19 @@ def _caller_is(prefixes: tuple[str, ...]) -> bool:
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith(prefixes)
 
 
-def _clock(real: Callable[[], Any], convert: Callable[[int], Any]) -> Callable[[], Any]:
-    """A dispatcher for a function that reads a clock; `convert` makes its value from the lab's microseconds."""
+def _clock(real: Callable[[], Any], convert: Callable[[int], Any], wall: bool = False) -> Callable[[], Any]:
+    """A dispatcher for a function that reads a clock; `convert` makes its value from the lab's microseconds.
+
+    A wall clock may be wrong, and jump; a monotonic one does neither.
+    """
 
     def read() -> Any:
         process = current_process()
         if process is not None:
             if _caller_is(_TELEMETRY):
                 return convert(0)
-            return convert(process.perform(Operation("clock", ("read",))))
+            now = process.perform(Operation("clock", ("read",)))
+            return convert(now + process.skew if wall else now)
         if serving.now is None:
             return real()
         if not _caller_is(_TELEMETRY + _RELATIVE):
@@ -187,8 +191,8 @@ _DRAWS = (
 def _replacements() -> list[tuple[Any, str, Any]]:
     nano = 1000
     found: list[tuple[Any, str, Any]] = [
-        (time, "time", _clock(time.time, lambda now: EPOCH + now / MICROSECONDS)),
-        (time, "time_ns", _clock(time.time_ns, lambda now: (EPOCH * MICROSECONDS + now) * nano)),
+        (time, "time", _clock(time.time, lambda now: EPOCH + now / MICROSECONDS, wall=True)),
+        (time, "time_ns", _clock(time.time_ns, lambda now: (EPOCH * MICROSECONDS + now) * nano, wall=True)),
         (time, "monotonic", _clock(time.monotonic, lambda now: now / MICROSECONDS)),
         (time, "monotonic_ns", _clock(time.monotonic_ns, lambda now: now * nano)),
         (time, "perf_counter", _clock(time.perf_counter, lambda now: now / MICROSECONDS)),

@@ -11,6 +11,7 @@ import redis
 
 from labkit.actor import Lost, Operation
 from labkit.errors import ScenarioError
+from labkit.interception import MICROSECONDS
 from labkit.process import current_process
 from labkit.properties import Property
 from labkit.schedule import is_worker_name
@@ -35,6 +36,8 @@ class WorkerPlan:
     spared: bool
     forever: bool
     signals: int
+    skew: int
+    jump: int
 
     def code(self) -> Callable[[], object]:
         """The worker's function with its arguments bound."""
@@ -60,6 +63,7 @@ class Lab:
         """Be as new, for another run of a worker."""
         self.workers: dict[str, WorkerPlan] = {}
         self.properties: list[Property] = []
+        self.replica_lag = 1
         self.deadline_observers: list[Callable[[], Iterable[float]]] = []
         self._services: dict[str, Service] = {}
         self._ownership = Ownership()
@@ -151,6 +155,8 @@ class Lab:
         spared: bool = False,
         forever: bool = False,
         signals: int = 0,
+        skew: float = 0,
+        jump: float = 0,
     ) -> None:
         """Add a worker: one simulated process that runs a function.
 
@@ -163,20 +169,38 @@ class Lab:
             can step, no time passes.
         forever: whether it need not finish (a poller, a relay).
         signals: 1 when SIGTERM may reach it, once, at any moment; its handler is what it gave `signal.signal`.
+        skew: how many seconds its wall clock (`time.time`, `datetime.now`) is ahead of the server's; negative: behind.
+        jump: by how many seconds its wall clock may jump, once, at any moment that `explore(jumps=1)` chooses.
 
         Raises `ScenarioError` for a bad name, or for a changeable object that another worker has too.
         """
         self._refuse_inside_a_worker("lab.worker")
         if not isinstance(name, str) or not is_worker_name(name):
-            raise ScenarioError(f"{name!r} cannot name a worker; use letters and digits, and not 'clock'")
+            raise ScenarioError(f"{name!r} cannot name a worker; use letters and digits, and not 'clock' or 'failover'")
         if name in self.workers:
             raise ScenarioError(f"there are two workers called {name!r}")
         if not callable(function):
             raise ScenarioError(f"worker {name} needs a function, not {type(function).__name__}: did you call it?")
         if signals not in (0, 1):
             raise ScenarioError(f"worker {name}: signals is 0 or 1, not {signals!r}")
+        for option, seconds in (("skew", skew), ("jump", jump)):
+            if not isinstance(seconds, (int, float)):
+                raise ScenarioError(f"worker {name}: {option} is a number of seconds, not {seconds!r}")
         self._ownership.claim(name, (function, *arguments))
-        self.workers[name] = WorkerPlan(name, function, arguments, spared, forever, signals)
+        shifts = round(skew * MICROSECONDS), round(jump * MICROSECONDS)
+        self.workers[name] = WorkerPlan(name, function, arguments, spared, forever, signals, *shifts)
+
+    def replica(self, behind: int = 1) -> None:
+        """Say how many of the last writes the replica lacks that takes over in a failover; one, if nothing is said.
+
+        Parameters
+        ----------
+        behind: how many writes to Redis; more than there are means that it comes up with what the set-up left.
+        """
+        self._refuse_inside_a_worker("lab.replica")
+        if not isinstance(behind, int) or isinstance(behind, bool) or behind < 1:
+            raise ScenarioError(f"behind is a number of writes, 1 or more, not {behind!r}")
+        self.replica_lag = behind
 
     def always(self, name: str, check: Callable[..., object], remember: Callable[[], Any] | None = None) -> None:
         """State what must hold after every step.

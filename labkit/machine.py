@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from labkit.actor import Ending
-from labkit.moment import LOST, READ_THE_CLOCK, SIGNAL, Asked, Moment
+from labkit.moment import INTERRUPTIONS, LOST, READ_THE_CLOCK, Asked, Moment
 from labkit.process import MAIN
 from labkit.runs import Runs
 from labkit.stores.base import FOR_EVER, Outcome, Store
@@ -116,9 +116,9 @@ class Machine:
         """The number after an actor's next operation took effect and its reply was lost."""
         return self._go_on(number, actor, LOST, wrote=True)
 
-    def signal(self, number: int) -> int:
-        """The number after SIGTERM reached the worker where it stands; what it waited for goes on."""
-        return self._go_on(number, MAIN, SIGNAL, wrote=True)
+    def interrupt(self, number: int, word: object) -> int:
+        """The number after something hit the worker where it stands; what it waited for goes on."""
+        return self._go_on(number, MAIN, word, wrote=True)
 
     def _go_on(self, number: int, actor: int, reply: object, wrote: bool) -> int:
         moment = self.moments[number]
@@ -126,12 +126,13 @@ class Machine:
         waits = {
             pending.actor: pending.left
             for pending in self.pending[number]
-            if (pending.actor != actor or reply is SIGNAL) and self._stands_still(moment, child, pending.actor, actor)
+            if (pending.actor != actor or reply in INTERRUPTIONS)
+            and self._stands_still(moment, child, pending.actor, actor)
         }
         return self._arrive(child, waits)
 
     def _stands_still(self, moment: Moment, child: Moment, place: int, actor: int) -> bool:
-        """Whether an actor waits on as it did, although another stepped or a signal was handled."""
+        """Whether an actor waits on as it did, although another stepped or it was interrupted."""
         before, after = moment.situation, child.situation
         if after.ending is not None or after.steps[place] is None:
             return False

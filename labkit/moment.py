@@ -18,7 +18,8 @@ class _Word:
         return self._word
 
 
-LOST, SIGNAL = _Word("LOST"), _Word("SIGNAL")
+LOST, SIGNAL, JUMP = _Word("LOST"), _Word("SIGNAL"), _Word("JUMP")
+INTERRUPTIONS = (SIGNAL, JUMP)  # after which what was asked is still to be done
 READ_THE_CLOCK = Operation("clock", ("read",))
 LONGEST_ROUND = 64
 
@@ -77,13 +78,13 @@ class Moment:
         "actor",
         "after",
         "depth",
+        "interrupted",
         "parent",
         "pauses",
         "printed",
         "repeats",
         "reply",
         "round",
-        "signalled",
         "situation",
     )
 
@@ -101,7 +102,9 @@ class Moment:
         self.situation, self.printed = situation, printed
         self.after: dict[tuple[int, str, bool], Moment] = {}
         self.depth: int = 0 if parent is None else parent.depth + 1
-        self.signalled: bool = parent is not None and (parent.signalled or reply is SIGNAL)
+        self.interrupted: tuple[object, ...] = () if parent is None else parent.interrupted
+        if reply in INTERRUPTIONS:
+            self.interrupted = (*self.interrupted, reply)
         self.round: Round = ()
         self.repeats = 0
         self._quiet = True

@@ -64,11 +64,16 @@ class Process:
     name: the worker's name.
     code: the worker's function, with its arguments bound.
     chance: the source of everything random in this worker.
+    skew: how many microseconds its wall clock is ahead of the lab's.
+    jump: by how many microseconds it jumps, if it does.
     """
 
-    def __init__(self, name: str, code: Callable[[], object], chance: random.Random) -> None:
+    def __init__(
+        self, name: str, code: Callable[[], object], chance: random.Random, skew: int = 0, jump: int = 0
+    ) -> None:
         self.name = name
         self.chance = chance
+        self.skew, self.jump = skew, jump
         self.sections: list[str] = []
         self.condemned = False
         self.complaint: LabError | None = None

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from labkit.actor import Lost, Signal
+from labkit.actor import Jump, Lost, Signal
 from labkit.errors import Nondeterminism
-from labkit.moment import LOST, SIGNAL, Moment
+from labkit.moment import JUMP, LOST, SIGNAL, Moment
 from labkit.process import MAIN, Process, Situation
 from labkit.stores.base import Store, fresh
 
@@ -145,4 +145,6 @@ def _deliver(reply: object) -> object:
         return Lost()
     if reply is SIGNAL:
         return Signal()
+    if reply is JUMP:
+        return Jump()
     return fresh(reply)

@@ -10,14 +10,16 @@ from typing import overload
 
 from labkit.errors import ScheduleError
 
-FAULTS = ("crash", "lose", "signal")
+OF_WORKERS = ("crash", "lose", "signal", "jump")  # faults that hit one worker
+FAULTS = (*OF_WORKERS, "failover")
+_ALONE = ("clock", "failover")  # choices that concern no worker
 _WORKER_NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _ACTOR_NAME = re.compile(r"[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?")
 
 
 def is_worker_name(name: str) -> bool:
-    """Whether a name can stand in a schedule: letters, digits, `_`, `.` and `-`, and not `clock`."""
-    return bool(_WORKER_NAME.fullmatch(name)) and name != "clock"
+    """Whether a name can stand in a schedule: letters, digits, `_`, `.` and `-`, and not `clock` or `failover`."""
+    return bool(_WORKER_NAME.fullmatch(name)) and name not in _ALONE
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,10 @@ class Choice:
     Parameters
     ----------
     kind: `step` (let a worker take its next step), `clock` (time passes to the next deadline), `crash` (the worker's
-        process is killed), `lose` (its next request takes effect, and the reply is lost) or `signal` (it gets SIGTERM).
-    worker: the worker's name, with a slash and the thread's name where it is one of its threads; None for `clock`.
+        process is killed), `lose` (its next request takes effect, and the reply is lost), `signal` (it gets SIGTERM),
+        `jump` (its wall clock jumps) or `failover` (a replica of Redis takes over, without its last writes).
+    worker: the worker's name, with a slash and the thread's name where it is one of its threads; None for `clock` and
+        `failover`.
     """
 
     kind: str
@@ -54,14 +58,14 @@ class Choice:
         """Read one choice, such as `A`, `clock` or `crash:A`; `ScheduleError` when it is none."""
         kind, colon, worker = word.rpartition(":")
         if not colon:
-            if word == "clock":
-                return cls("clock")
+            if word in _ALONE:
+                return cls(word)
             if _ACTOR_NAME.fullmatch(word):
                 return cls("step", word)
-        elif kind in FAULTS and _ACTOR_NAME.fullmatch(worker) and worker != "clock":
+        elif kind in OF_WORKERS and _ACTOR_NAME.fullmatch(worker) and worker not in _ALONE:
             return cls(kind, worker)
-        faults = ", ".join(f"`{fault}:NAME`" for fault in FAULTS)
-        raise ScheduleError(f"{word!r} is not a choice; write a worker's name, `clock`, or {faults}")
+        faults = ", ".join(f"`{fault}:NAME`" for fault in OF_WORKERS)
+        raise ScheduleError(f"{word!r} is not a choice; write a worker's name, `clock`, {faults} or `failover`")
 
 
 class Schedule(Sequence[Choice]):

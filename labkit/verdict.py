@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from labkit.actor import Ending
-from labkit.engine import Budgets, Engine
+from labkit.budgets import Budgets
+from labkit.engine import Engine
 from labkit.trace import Trace
 
 
@@ -50,6 +51,10 @@ class Bounds:
             parts.append(_at_most(budgets.lost_replies, "lost reply"))
         if self.signalled:
             parts.append(_at_most(self.signalled, "signal"))
+        if budgets.jumps:
+            parts.append(_at_most(budgets.jumps, "clock jump"))
+        if budgets.failovers:
+            parts.append(_at_most(budgets.failovers, "failover"))
         parts.append("any number of pauses" if budgets.pauses is None else _at_most(budgets.pauses, "pause"))
         if self.polled:
             parts.append(f"pollers left alone after {_number(budgets.polls, 'unchanged round')}")

@@ -39,7 +39,8 @@ class World:
 
     def __init__(self, seed: int, absolute: bool) -> None:
         self.seed, self.absolute = seed, absolute
-        self.stores: list[Store] = [Clock(absolute), EmbeddedRedis(seed, absolute), SqlDatabase()]
+        self.redis = EmbeddedRedis(seed, absolute)
+        self.stores: list[Store] = [Clock(absolute), self.redis, SqlDatabase()]
         self.slots = {"clock": 0, "redis": 1, "sql": 2}
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
@@ -77,6 +78,10 @@ class World:
             yield
         if serving.clock_was_read and not self.absolute:
             raise ClockWasRead
+
+    def follow_with_a_replica(self, behind: int) -> None:
+        """Let a replica follow the Redis server from now on, so many writes behind."""
+        self.redis.replica_lag = behind
 
     def declared_deadline(self, state: tuple[int, ...]) -> int | None:
         """How long until the next of the deadlines that live in data; None when there is none."""

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from labkit.engine import Budgets, Engine, Move
+from labkit.budgets import Budgets
+from labkit.engine import Engine, Move
 from labkit.interception import intercepted
 from labkit.machine import DEAD, FINISHED, RAISED, Machine
 from labkit.search.breadth_first import BreadthFirst

@@ -148,6 +148,8 @@ def label(event: Event) -> str:
     if event.kind == "clock":
         gone = f"; gone: {', '.join(sorted(event.writes))}" if event.writes else ""
         return shorten(f"clock: {event.text}{gone}", 2 * MOST_CHARACTERS)
+    if event.kind == "failover":
+        return shorten(f"failover: {event.text}", 2 * MOST_CHARACTERS)
     text = event.text if event.kind == "call" else event.summary
     if event.ending is not None and event.ending.error is not None:
         text += f"; raised {event.ending.error}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from labkit.engine import Budgets, Engine
+from labkit.budgets import Budgets
+from labkit.engine import Engine
 from labkit.errors import Nondeterminism
 from labkit.execution import replay
 from labkit.interception import intercepted
@@ -27,6 +28,8 @@ def explore(
     signals: int | None = None,
     pauses: int | None = 0,
     polls: int = 3,
+    jumps: int = 0,
+    failovers: int = 0,
     seed: int = 0,
     max_states: int = 500_000,
     max_seconds: float | None = None,
@@ -44,6 +47,8 @@ def explore(
         like. With 0, time passes only when no worker can step.
     polls: after how many unchanged rounds a polling worker is left alone until something would be new to it.
         If that cuts short a worker that is not `forever`, the outcome is `undetermined` at best.
+    jumps: how many workers' wall clocks may jump, among those added with `jump=SECONDS`.
+    failovers: how often a replica may take over from Redis, without the last writes; see `lab.replica`.
     seed: what everything random in the workers depends on.
     max_states: how many distinct states to see at most; a search cut short is `undetermined` at best.
     max_seconds, max_megabytes: how much real time, and how much memory for the whole process, to use at most.
@@ -52,7 +57,7 @@ def explore(
     Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
     """
     limits = Limits.of(max_states, max_seconds, max_megabytes)
-    budgets = Budgets(crashes, lost_replies, signals, pauses, polls)
+    budgets = Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers)
     started = _real_clock()
     with intercepted():
         try:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist
 
-from labkit.engine import Budgets, Engine, State
+from labkit.budgets import Budgets
+from labkit.engine import Engine, State
 from labkit.errors import ScenarioError
 from labkit.execution import MOST_STEPS
 from labkit.interception import intercepted
@@ -81,6 +82,8 @@ def sample(
     signals: int | None = 0,
     pauses: int | None = 0,
     polls: int = 3,
+    jumps: int = 0,
+    failovers: int = 0,
     seed: int = 0,
 ) -> Sample:
     """Execute schedules drawn at random, and count which properties they violate.
@@ -91,14 +94,15 @@ def sample(
     executions: how many schedules to draw.
     strategy: `random` draws each choice evenly among the enabled ones, which tells how lucky an honest test would
         be; `pct` draws priorities instead, which finds rare orders far more often.
-    crashes, lost_replies, signals, pauses, polls: as for `explore`; within them, faults are drawn like steps.
+    crashes, lost_replies, signals, pauses, polls, jumps, failovers: as for `explore`; within them, faults are drawn
+        like steps.
     seed: another seed draws other schedules.
     """
     if strategy not in ("random", "pct"):
         raise ScenarioError(f"strategy is 'random' or 'pct', not {strategy!r}")
     if not isinstance(executions, int) or executions < 1:
         raise ScenarioError(f"executions is a number, 1 or more, not {executions!r}")
-    budgets = Budgets(crashes, lost_replies, signals, pauses, polls)
+    budgets = Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers)
     with intercepted():
         try:
             return _sample(scenario, budgets, executions, strategy, seed, absolute=False)

@@ -35,10 +35,18 @@ class Watch(NamedTuple):
 
 
 class Content(NamedTuple):
-    """Everything a Redis server holds that can matter: its keys, and who watches them."""
+    """Everything a Redis server holds that can matter.
+
+    Parameters
+    ----------
+    entries: its keys.
+    watches: who watches them.
+    replica: what its replica had after each of the last writes that it lacks, oldest first.
+    """
 
     entries: tuple[Entry, ...] = ()
     watches: tuple[Watch, ...] = ()
+    replica: tuple[tuple[Entry, ...], ...] = ()
 
 
 class EmbeddedRedis:
@@ -52,6 +60,7 @@ class EmbeddedRedis:
 
     def __init__(self, seed: int = 0, absolute: bool = True) -> None:
         self._seed, self._absolute = seed, absolute
+        self.replica_lag = 0  # how many writes the replica is behind; 0 while nobody asks
         self._keyspace = Keyspace()
         self._states = Interned()
         self._outcomes: dict[tuple[int, Request, int], Outcome] = {}
@@ -85,8 +94,21 @@ class EmbeddedRedis:
         # EXEC ends the watches of its own connection; any other write touches everybody's, one's own too.
         kept = others if name == b"MULTI" else content.watches
         watches = tuple(_touched(watch, writes) for watch in kept)
-        after = self._states.number(Content(entries, watches))
+        after = self._states.number(Content(entries, watches, self._followed(content, entries)))
         return Outcome(commands.in_order(request, replies), after, reads, writes)
+
+    def _followed(self, before: Content, entries: tuple[Entry, ...]) -> tuple[tuple[Entry, ...], ...]:
+        """What the replica lacks after a request."""
+        if not self.replica_lag or entries == before.entries:
+            return before.replica
+        return (*before.replica, before.entries)[-self.replica_lag :]
+
+    def failover(self, state: int) -> int:
+        """The state after the replica has taken over: its last writes are gone, and all connections broke."""
+        content: Content = self._states.values[state]
+        lost = content.replica[0] if content.replica else content.entries
+        watches = tuple(Watch(watch.connection, (), True) for watch in content.watches)
+        return self._states.number(Content(lost, watches))
 
     def _run(self, state: int, content: Content, request: Request, now: int) -> tuple[Any, ...]:
         keyspace = self._keyspace
@@ -141,15 +163,12 @@ class EmbeddedRedis:
         aged = self._aged.get(known)
         if aged is None:
             content: Content = self._states.values[state]
-            entries = tuple(
-                (key, kind, _aged_value(kind, value, elapsed), None if left is None else left - elapsed)
-                for key, kind, value, left in content.entries
-                if left is None or left > elapsed  # a key is gone at its deadline
-            )
+            entries = _aged(content.entries, elapsed)
             gone = {key for key, left in self.expiries(state).items() if left <= elapsed}
             # Since Redis 6.0.9, EXEC fails when a watched key has expired.
             watches = tuple(_touched(watch, gone) for watch in content.watches)
-            aged = self._aged[known] = self._states.number(Content(entries, watches))
+            replica = tuple(_aged(older, elapsed) for older in content.replica)
+            aged = self._aged[known] = self._states.number(Content(entries, watches, replica))
         return aged
 
     def deadline(self, state: int) -> int | None:
@@ -170,6 +189,15 @@ class EmbeddedRedis:
     def contents(self, state: int) -> tuple[Entry, ...]:
         content: Content = self._states.values[state]
         return content.entries
+
+
+def _aged(entries: tuple[Entry, ...], elapsed: int) -> tuple[Entry, ...]:
+    """What is left of keys after some time; a key is gone at its deadline."""
+    return tuple(
+        (key, kind, _aged_value(kind, value, elapsed), None if left is None else left - elapsed)
+        for key, kind, value, left in entries
+        if left is None or left > elapsed
+    )
 
 
 def _aged_value(kind: str, value: Any, elapsed: int) -> Any:

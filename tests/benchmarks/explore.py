@@ -24,7 +24,8 @@ import fakeredis
 import redis
 
 from labkit import Lab, explore
-from labkit.engine import Budgets, Engine
+from labkit.budgets import Budgets
+from labkit.engine import Engine
 from labkit.interception import intercepted
 from labkit.search.limits import memory_in_use
 from tests.programs import RELEASE, article_fix, blocking_lock, naive, naive_lock, sound_fix
