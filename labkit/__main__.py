@@ -1,4 +1,4 @@
-"""The command line: `python -m labkit explore FILE.py:scenario` and `python -m labkit replay FILE.py:scenario "A A B"`.
+"""The command line: `python -m labkit explore FILE.py:scenario`, `replay FILE.py:scenario "A A B"`, and `cases [ID]`.
 
 Exit codes: 0 holds (or, for replay, nothing was violated), 1 violated, 2 undetermined, 3 wrong use.
 """
@@ -12,6 +12,7 @@ import json
 import sys
 from pathlib import Path
 
+from labkit.cases.gallery import show_cases
 from labkit.errors import LabError, ScenarioError
 from labkit.execution import replay
 from labkit.lab import Scenario
@@ -33,6 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns the exit code."""
     options = _parser().parse_args(arguments)
     try:
+        if options.command == "cases":
+            return show_cases(options.id, options.json)
         scenario = load_scenario(options.scenario)
         return _explore(scenario, options) if options.command == "explore" else _replay(scenario, options)
     except Exception as error:  # also what the scenario itself raises: it is no violation
@@ -131,6 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     searching.add_argument("--max-megabytes", type=float, help="how much memory the process may use at most")
     searching.add_argument("--junit", type=Path, metavar="FILE", help="also write the verdict as JUnit XML")
     replaying = commands.add_parser("replay", help="execute one schedule")
+    gallery = commands.add_parser("cases", help="public reports of such faults, each broken and mended")
+    gallery.add_argument("id", nargs="*", help="for example P17; all of them, if none is named")
+    gallery.add_argument("--json", action="store_true", help="print JSON")
     for command in (searching, replaying):
         command.add_argument("scenario", help="FILE.py:function or package.module:function")
         command.add_argument("--seed", type=int, default=0, help="what everything random depends on")

@@ -12,7 +12,17 @@ import labkit
 ROOT = Path(labkit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 TAUGHT = ["locks"]  # parts, each a file or a folder, that can be pasted into production code
-LAYERS = ["__main__", "exercises", "plots", *TAUGHT, "search", "engine", "stores"]  # from top to bottom
+LAYERS = [
+    "__main__",
+    "exercises",
+    "plots",
+    "cases",
+    "incidents",
+    *TAUGHT,
+    "search",
+    "engine",
+    "stores",
+]  # from top to bottom
 # The engine's own files stand between the searches and the stores; these few are below both.
 # A trace can draw itself, and imports the drawing only then.
 ALLOWED = {("labkit.trace", "labkit.plots.lanes"), ("labkit.trace", "labkit.plots.figure")}
