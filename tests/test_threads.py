@@ -207,6 +207,14 @@ def test_two_threads_that_wait_for_each_other_are_left_waiting_and_named():
     assert verdict.waiting == {"A": "waits for a thread"}
 
 
+def test_a_schedule_with_threads_is_the_same_on_a_real_server(redis_url):
+    for seed in range(5):
+        schedule = run(lock_for_a_slow_job(heartbeat=True), seed=seed).schedule
+        trace = replay(lock_for_a_slow_job(heartbeat=True), schedule, seed=seed, redis_url=redis_url)
+        assert trace.comparison.compared > 5
+        assert not trace.comparison.not_comparable
+
+
 def test_sigterm_reaches_the_first_thread_and_the_others_go_on():
     import signal
 

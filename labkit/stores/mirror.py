@@ -99,8 +99,8 @@ class Mirror:
                 self._client.pexpire(real, max(1, after[key] // 1000))
 
     def hang_up(self, worker: str) -> None:
-        """Drop the connections of a worker that is gone."""
-        for place in [place for place in self._connections if place[0] == worker]:
+        """Drop the connections of a worker that is gone, and of its threads."""
+        for place in [place for place in self._connections if place[0] == worker or place[0].startswith(f"{worker}/")]:
             self._connections.pop(place).disconnect()
 
     def close(self) -> None:
