@@ -48,13 +48,13 @@ def _lives(trace: Trace) -> Iterator[Interval]:
                 ended = "expired" if event.kind == "clock" else "deleted"
                 yield Interval("ttl", key, setters[key], start.number, event.number, ended)
                 del begun[key]
-            elif key in event.writes and event.worker != setters[key]:
+            elif key in event.writes and event.choice.process != setters[key]:
                 yield Interval("ttl", key, setters[key], start.number, event.number, "replaced")
-                begun[key], setters[key] = event, event.worker
+                begun[key], setters[key] = event, event.choice.process
         for key in event.expiries:
             if key not in begun:
                 begun[key] = event
-                setters[key] = event.worker if key in event.writes else None  # None: the set-up did
+                setters[key] = event.choice.process if key in event.writes else None  # None: the set-up did
     for key, start in begun.items():
         yield Interval("ttl", key, setters[key], start.number, len(trace.events), "open")
 
