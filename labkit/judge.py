@@ -32,6 +32,7 @@ class Judge:
         self._world, self._machines, self._first_worker = world, machines, first_worker
         self._answers: dict[Any, tuple[str, ...]] = {}
         self._observed: dict[Any, Any] = {}
+        self._steps: dict[Any, tuple[str, ...]] = {}
 
     @property
     def remembers(self) -> bool:
@@ -51,13 +52,17 @@ class Judge:
 
     def broken_by(self, before: State, after: State) -> tuple[str, ...]:
         """The names of the remembering properties that a step between two states breaks."""
-        names = []
-        for prop in self._remembering:
-            values = self._observe(prop, before), self._observe(prop, after)
-            with self._world.looking_at(after, self._view(after)[0]):
-                if not prop.holds(*values):
-                    names.append(prop.name)
-        return tuple(names)
+        if not self._remembering:
+            return ()
+        insides, key = self._view(after)
+        known = (self._view(before)[1], key)
+        answer = self._steps.get(known)
+        if answer is None:
+            values = [(prop, self._observe(prop, before), self._observe(prop, after)) for prop in self._remembering]
+            with self._world.looking_at(after, insides):
+                answer = tuple(prop.name for prop, old, new in values if not prop.holds(old, new))
+            self._steps[known] = answer
+        return answer
 
     def _observe(self, prop: Property, state: State) -> Any:
         insides, key = self._view(state)
