@@ -1,0 +1,38 @@
+"""Queues on Redis as they are found in production, each with what it guarantees and what it does not.
+
+They know redis-py and nothing else: copy this folder into a project of your own and it works there.
+"""
+
+from .errors import (
+    InvalidMessageContents,
+    MessageNotInflight,
+    MessageTooLong,
+    QueueDoesNotExist,
+    QueueError,
+    QueueNameExists,
+    ReceiptHandleHasExpired,
+    ReceiptHandleIsInvalid,
+)
+from .message import Message
+from .pop_queue import PopQueue
+from .queue_attributes import QueueAttributes
+from .reliable_queue import ReliableQueue
+from .stream_queue import StreamQueue
+from .visibility_queue import VisibilityQueue
+
+__all__ = [
+    "InvalidMessageContents",
+    "Message",
+    "MessageNotInflight",
+    "MessageTooLong",
+    "PopQueue",
+    "QueueAttributes",
+    "QueueDoesNotExist",
+    "QueueError",
+    "QueueNameExists",
+    "ReceiptHandleHasExpired",
+    "ReceiptHandleIsInvalid",
+    "ReliableQueue",
+    "StreamQueue",
+    "VisibilityQueue",
+]
