@@ -11,6 +11,7 @@ import redis
 from .errors import InvalidMessageContents, MessageTooLong, ReceiptHandleIsInvalid
 
 LARGEST_BODY = 1_048_576  # bytes, as in SQS
+LONGEST_WAIT = 43_200  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +73,20 @@ def check_range(name: str, value: float, low: float, high: float, whole: bool = 
         raise ValueError(f"{name} is {value!r}; it must be {kind} from {low:,} to {high:,}")
 
 
+def longest_block(client: redis.Redis) -> float:
+    """How many seconds a blocking command may take, so that the server answers before the client's socket times out."""
+    patience = client.connection_pool.connection_kwargs.get("socket_timeout")
+    return LONGEST_WAIT if patience is None else max(0.001, patience - 0.2)  # a server looks every tenth of a second
+
+
 def check_blocking(client: redis.Redis, wait: float) -> None:
     """`ValueError` unless a blocking command may wait so long.
 
     A client whose socket times out first hangs up, and an element that the server hands over just then is lost.
     """
-    check_range("wait", wait, 0, 43_200)
-    patience = client.connection_pool.connection_kwargs.get("socket_timeout")
-    if patience is not None and wait >= patience:
+    check_range("wait", wait, 0, LONGEST_WAIT)
+    if wait > longest_block(client):
         raise ValueError(
-            f"wait is {wait!r}; it must be less than the client's socket_timeout, {patience:g} seconds: "
-            "make the client with a longer one, or wait several times"
+            f"wait is {wait!r}; it must be at most {longest_block(client):g}, a little less than the client's "
+            "socket_timeout: make the client with a longer one, or wait several times"
         )

@@ -17,7 +17,7 @@ from .errors import (
     ReceiptHandleHasExpired,
     ReceiptHandleIsInvalid,
 )
-from .message import Message, behind, check_range, decode, encode, text
+from .message import Message, behind, check_range, decode, encode, longest_block, text
 from .queue_attributes import QueueAttributes
 
 LONGEST_VISIBILITY = 43_200  # seconds, as in SQS
@@ -88,8 +88,9 @@ class VisibilityQueue:
         queue = cls(client, name)
         wanted = [_ms(visibility_timeout), _ms(retention), max_receive_count or 0, old_receipts]
         found = [text(value) for value in queue._run(scripts.CREATE, *wanted, _ms(LONGEST_RETENTION))]
-        if found != [str(value) for value in wanted]:
-            raise QueueNameExists(f"there is a queue {name!r} with other attributes: {found}, not {wanted}")
+        if found != list(map(str, wanted)):
+            names = "visibility_timeout and retention in milliseconds, max_receive_count, old_receipts"
+            raise QueueNameExists(f"queue {name!r} has other attributes ({names}): {found}, not {wanted}")
         return queue
 
     @property
@@ -120,7 +121,7 @@ class VisibilityQueue:
         wait: at most so many seconds to wait for the first message, 0 to 20.
         visibility_timeout: seconds to hide these messages for, instead of the queue's own.
 
-        Finding nothing changes nothing. A crash after it leaves the messages hidden until their timeout is over.
+        Finding nothing changes nothing. After a crash or a lost reply, messages stay hidden until the timeout is over.
         """
         check_range("max_messages", max_messages, 1, 10, whole=True)
         check_range("wait", wait, 0, 20)
@@ -128,13 +129,13 @@ class VisibilityQueue:
             check_range("visibility_timeout", visibility_timeout, 0, LONGEST_VISIBILITY)
         left = _ms(wait)
         while True:
-            news, *first = map(int, self._run(scripts.LOOK)) if wait else (0, 0)
+            news, *first = map(int, self._run(scripts.LOOK)) if wait else (0, 0)  # without waiting, just try
             now = _now() if first else 0  # an empty queue is empty at any time
             hidden_for = first[0] - now if first else LONGEST_VISIBILITY * 1_000
             messages = self._take(now, max_messages, visibility_timeout) if hidden_for <= 0 else []
             if messages or left <= 0:
                 return messages
-            block = min(left, hidden_for if hidden_for > 0 else left, self._patience())
+            block = min(left, hidden_for if hidden_for > 0 else left, _ms(longest_block(self.client)))
             left = 0 if self._hears_news(news, block) else left - block
 
     def delete(self, receipt_handle: str) -> bool:
@@ -183,11 +184,6 @@ class VisibilityQueue:
         """Whether a message was sent, or given back, before so much time has passed."""
         return bool(self.client.xread({f"{self._key}:news": f"{latest}-0"}, block=milliseconds))
 
-    def _patience(self) -> int:
-        """How many milliseconds a request may take before the client gives up, less a fifth."""
-        seconds = self.client.connection_pool.connection_kwargs.get("socket_timeout")
-        return _ms(LONGEST_VISIBILITY if seconds is None else 0.8 * seconds)
-
     def _parse(self, receipt_handle: str) -> tuple[str, int]:
         id, _, count = behind(self.name, receipt_handle).partition("/")
         if not id or not re.fullmatch("[1-9][0-9]{0,8}", count):
@@ -207,7 +203,7 @@ _REFUSALS: dict[str, tuple[type[Exception], str]] = {
     "NoDeadLetters": (QueueDoesNotExist, "it has no dead-letter queue; create it with max_receive_count"),
     "ReceiptHandleIsInvalid": (ReceiptHandleIsInvalid, "it never gave out this receipt handle"),
     "ReceiptHandleHasExpired": (ReceiptHandleHasExpired, "the message was received again since this receipt"),
-    "MessageNotInflight": (MessageNotInflight, "the message is not hidden any more: the visibility timeout is over"),
+    "MessageNotInflight": (MessageNotInflight, "the message is visible again, deleted, or a dead letter"),
     "TooLong": (ValueError, f"seconds must end no later than {LONGEST_VISIBILITY:,} seconds after the receive"),
 }
 
