@@ -444,7 +444,7 @@ def test_a_list_that_is_waited_for_gives_what_is_there(list_queue):
 def test_an_entry_that_is_no_json_is_put_aside(list_queue, client, name):
     client.lpush(name, "{")
     list_queue.send("job")
-    with pytest.raises(InvalidMessageContents, match="an entry of the queue is no JSON: '{'"):
+    with pytest.raises(InvalidMessageContents, match=r"an entry of the queue is no JSON: '\{'"):
         list_queue.receive()
     assert bodies(list_queue.receive()) == ["job"]
     assert client.llen(f"{name}:unreadable") == 1
@@ -461,7 +461,7 @@ def test_a_wait_out_of_range_is_refused(list_queue, wait):
 def test_a_wait_that_the_clients_socket_would_cut_short_is_refused():
     impatient = redis.Redis(socket_timeout=5)
     for queue in (PopQueue(impatient, "jobs"), ReliableQueue(impatient, "jobs", "A"), StreamQueue(impatient, "j", "A")):
-        with pytest.raises(ValueError, match="at most 4.8, a little less than the client's"):
+        with pytest.raises(ValueError, match=r"at most 4\.8, a little less than the client's"):
             queue.receive(wait=4.9)
 
 
