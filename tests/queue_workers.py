@@ -30,6 +30,7 @@ def one_job(lab, **attributes):
     """A queue with one message."""
     queue = VisibilityQueue.create(lab.redis(), "jobs", **attributes)
     queue.send({"order": "1"})
+    lab.deadlines(queue.deadlines)
     return queue
 
 

@@ -159,10 +159,10 @@ MUTANTS = {
         "then end",
         given_back_is_heard_at_once,
     ),
-    "a look that writes": (
-        "LOOK",
-        "local first",
-        "redis.call('HINCRBY', queue, 'looks', 1)\nlocal first",
+    "a receive that writes when it finds nothing": (
+        "RECEIVE",
+        "local given = {}",
+        "local given = {}\nredis.call('HINCRBY', queue, 'looks', 1)",
         polling_is_decided,
     ),
 }
@@ -257,18 +257,22 @@ class ClaimFromTheLiving(StreamQueue):
 class DropThenBury(StreamQueue):
     """Deletes a spent entry, then writes it down as a dead letter: two steps."""
 
-    def _drop(self, entry, dead_letter=None):
-        dropped = super()._drop(entry)
-        if dead_letter is not None:
-            self.client.hset(f"{self.name}-dead-letters", entry, dead_letter)
-        return dropped
+    def claim(self, min_idle, max_messages=1):
+        _, entries, *_ = self.client.xautoclaim(self.name, self.group, self.consumer, round(min_idle * 1_000))
+        for entry, fields in entries:
+            times = self.client.xpending_range(self.name, self.group, entry, entry, 1)[0]["times_delivered"]
+            if times <= self.max_deliveries:
+                return [self.message(entry, fields, times)]
+            self.client.xack(self.name, self.group, entry)
+            self.client.hset(f"{self.name}-dead-letters", entry, fields[b"body"])
+        return []
 
 
 class BuryEarly(StreamQueue):
-    """Counts one delivery too many."""
+    """Allows one delivery fewer."""
 
-    def _deliveries(self, entry):
-        return super()._deliveries(entry) + 1
+    def claim(self, min_idle, max_messages=1):
+        return StreamQueue(self.client, self.name, self.consumer, self.max_deliveries - 1).claim(min_idle, max_messages)
 
 
 def taken_once(kind):

@@ -1,10 +1,12 @@
 """What each queue guarantees and what it does not: the schedules that show it, and the fixes within their bounds."""
 
+import re
 import time
 
 import pytest
 
 from labkit import explore, replay
+from labkit.queues import PopQueue, ReliableQueue, StreamQueue, VisibilityQueue
 from tests.queue_workers import (
     MAILED,
     ONE_MAIL,
@@ -37,9 +39,9 @@ def job_against_timeout(job, visibility_timeout, **attributes):
 def test_a_job_of_90_s_against_a_timeout_of_30_s_is_redelivered_in_second_31_and_mailed_twice():
     verdict = explore(job_against_timeout(90, 30, max_receive_count=5))
     trace = verdict.violations[ONE_MAIL]
-    receives = [event for event in trace.events if event.text.startswith("script 'receive'")]
+    receives = [event for event in trace.events if '{"order": "1"}' in event.reply]
     assert [event.time // 1_000_000 for event in receives] == [0, 30]  # the 31st second begins when 30 are over
-    assert [event.reply.split(", ")[2] for event in receives] == ["1", "2"]
+    assert [event.reply.split(", ")[2] for event in receives] == ["1", "2"]  # the receive count
     assert len({event.worker for event in receives}) == 2
 
 
@@ -144,6 +146,51 @@ def test_nothing_gives_back_what_a_dead_worker_had_without_a_reaper():
 def test_the_crash_that_loses_a_job_replays_on_a_real_server(redis_url):
     trace = explore(crashing(pop), crashes=1).counterexample
     assert replay(crashing(pop), trace.schedule, redis_url=redis_url) == trace
+
+
+# ---- the schedule in each queue's docstring
+
+
+def mail_then_work(queue, mail):
+    for message in queue.receive():
+        mail.send(message.body["order"])
+        time.sleep(60)
+        queue.delete(message.receipt_handle)
+
+
+def reap_first(queue, mail):
+    queue.reap()
+    mail_then_work(queue, mail)
+
+
+def claim_first(queue, mail):
+    for message in queue.claim(min_idle=60):
+        mail.send(message.body["order"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "second", "broken"),
+    [
+        (PopQueue, pop, None, MAILED),
+        (VisibilityQueue, visibility, ("B", mail_then_work), ONE_MAIL),
+        (ReliableQueue, reliable, ("R", reap_first), ONE_MAIL),
+        (StreamQueue, stream, ("R", claim_first), ONE_MAIL),
+    ],
+)
+def test_the_schedule_in_the_docstring_shows_what_the_queue_does_not_do(kind, make, second, broken):
+    def scenario(lab):
+        queue = make(lab, "P")
+        queue.send({"order": "1"})
+        if kind is VisibilityQueue:
+            lab.deadlines(queue.deadlines)
+        for name, function in [("A", mail_then_work), second] if second else [("A", mail_then_work)]:
+            lab.worker(name, function, make(lab, name), lab.mail)
+        must_mail(lab)
+
+    (schedule,) = re.findall("Shown by .*`(.*)`", kind.__doc__)
+    trace = replay(scenario, schedule)
+    assert trace.violation.property == broken
+    assert len(trace.events) == len(schedule.split())
 
 
 # ---- a reaper and a claim only guess who is dead
@@ -272,3 +319,56 @@ def test_a_message_becomes_a_dead_letter_while_it_is_worked_on():
 
 def test_a_timeout_longer_than_the_job_keeps_it_from_the_dead_letters():
     assert explore(dead_letter_scenario(job=45, visibility_timeout=60)).outcome == "holds"
+
+
+def test_with_a_receive_count_of_one_a_lost_reply_buries_a_message_that_nobody_ever_saw():
+    def scenario(most):
+        def build(lab):
+            queue = one_job(lab, max_receive_count=most)
+            lab.worker("A", work, own(lab), lab.mail)
+            lab.worker("R", recover, own(lab), lab.mail, spared=True)
+            lab.at_end("a dead letter was worked on", lambda: lab.mail.count("1") or not queue.dead_letters.deadlines())
+
+        return build
+
+    assert explore(scenario(1), lost_replies=1).outcome == "violated"
+    assert explore(scenario(2), lost_replies=1).outcome == "holds"
+
+
+# ---- the caller's clock
+
+
+def clocks(skew=0):
+    """A works for 20 of its 30 seconds; B comes after 10, and after 30."""
+
+    def hold(queue, section):
+        for message in queue.receive():
+            with section("holding"):
+                time.sleep(20)
+            queue.delete(message.receipt_handle)
+
+    def later(queue, section):
+        for pause in (10, 20):
+            time.sleep(pause)
+            hold(queue, section)
+
+    def scenario(lab):
+        one_job(lab)
+        lab.worker("A", hold, own(lab), lab.section)
+        lab.worker("B", later, own(lab), lab.section, skew=skew)
+        lab.always("one holder while the timeout lasts", lambda: lab.inside("holding") <= 1)
+
+    return scenario
+
+
+def test_a_worker_whose_clock_runs_ahead_takes_what_another_still_works_on():
+    assert explore(clocks()).outcome == "holds"
+    assert explore(clocks(skew=15)).outcome == "holds"
+    assert explore(clocks(skew=25)).outcome == "violated"
+
+
+def test_a_worker_that_is_paused_between_its_clock_and_its_request_hides_for_less_long():
+    verdict = explore(clocks(), pauses=1)
+    assert verdict.outcome == "violated"
+    first, second = [event for event in verdict.counterexample.events if "order" in event.reply]
+    assert second.time - first.time < 30_000_000

@@ -9,7 +9,7 @@ import json
 import fakeredis
 import pytest
 
-from labkit.queues import QueueError, VisibilityQueue, visibility_queue
+from labkit.queues import QueueError, VisibilityQueue, stored_queue
 
 WHY = "is not installed: there is no SQS to compare with (`pip install 'moto[sqs]'`)"
 moto = pytest.importorskip("moto", reason=f"moto {WHY}")
@@ -481,7 +481,7 @@ DIFFERENCES = [
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(visibility_queue, "time", clock)
+    monkeypatch.setattr(stored_queue, "time", clock)
     monkeypatch.setattr("moto.sqs.models.unix_time", clock.time)
     monkeypatch.setattr("moto.sqs.models.unix_time_millis", lambda: clock.now * 1_000)
     return clock

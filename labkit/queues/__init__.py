@@ -15,8 +15,8 @@ from .errors import (
 )
 from .message import Message
 from .pop_queue import PopQueue
-from .queue_attributes import QueueAttributes
 from .reliable_queue import ReliableQueue
+from .rules import QueueAttributes, QueueRules
 from .stream_queue import StreamQueue
 from .visibility_queue import VisibilityQueue
 
@@ -30,6 +30,7 @@ __all__ = [
     "QueueDoesNotExist",
     "QueueError",
     "QueueNameExists",
+    "QueueRules",
     "ReceiptHandleHasExpired",
     "ReceiptHandleIsInvalid",
     "ReliableQueue",

@@ -26,7 +26,7 @@ class MessageNotInflight(QueueError):
 
 
 class InvalidMessageContents(QueueError, ValueError):
-    """A body that cannot be written as JSON, or an entry that cannot be read as JSON."""
+    """A body that cannot be written as JSON."""
 
 
 class MessageTooLong(QueueError, ValueError):

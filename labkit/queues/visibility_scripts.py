@@ -77,18 +77,8 @@ return {id}
 """,
 )
 
-# The number of the latest news, and when the first message is visible. Nothing here depends on the time: who waits at
-# an empty queue asks the same again and again.
-LOOK = _script(
-    "look",
-    _EXISTS,
-    """
-local first = redis.call('ZRANGE', queue .. ':visible_at', 0, 0, 'WITHSCORES')
-return {tonumber(redis.call('HGET', queue, 'news') or 0), first[2]}
-""",
-)
-
-# now, how many, visibility timeout or -1 for the queue's own
+# now, how many, visibility timeout or -1 for the queue's own; answers with the messages. With nothing to give, it
+# writes nothing, and answers with the number of the latest news and when the first message becomes visible.
 RECEIVE = _script(
     "receive",
     _EXISTS,
@@ -130,7 +120,9 @@ while #given < wanted do
     given[#given + 1] = give(id)
   end
 end
-return given
+if #given > 0 then return {given} end
+local first = redis.call('ZRANGE', queue .. ':visible_at', 0, 0, 'WITHSCORES')
+return {given, tonumber(redis.call('HGET', queue, 'news') or 0), first[2]}
 """,
 )
 
@@ -185,7 +177,7 @@ return {#ids}
 """,
 )
 
-# now, then the names of the counters
+# now; the counters are those of `QueueAttributes`
 ATTRIBUTES = _script(
     "attributes",
     _EXISTS,
@@ -199,7 +191,9 @@ local oldest = redis.call('ZRANGE', queue .. ':sent_at', 0, 0, 'WITHSCORES')[2] 
 local answer = {
   redis.call('ZCARD', queue .. ':visible_at') - #hidden, #hidden - delayed, delayed, ARGV[1] - oldest
 }
-for place = 2, #ARGV do answer[#answer + 1] = tonumber(redis.call('HGET', queue, ARGV[place]) or 0) end
+for _, name in ipairs({'sent', 'received', 'redelivered', 'deleted', 'dead_lettered', 'expired'}) do
+  answer[#answer + 1] = tonumber(redis.call('HGET', queue, name) or 0)
+end
 return answer
 """,
 )
