@@ -143,9 +143,10 @@ def test_nothing_gives_back_what_a_dead_worker_had_without_a_reaper():
     assert set(explore(crashing(reliable, receive_again), crashes=1).violations) == {MAILED}
 
 
-def test_the_crash_that_loses_a_job_replays_on_a_real_server(redis_url):
-    trace = explore(crashing(pop), crashes=1).counterexample
-    assert replay(crashing(pop), trace.schedule, redis_url=redis_url) == trace
+@pytest.mark.parametrize("make", [pop, visibility, reliable])
+def test_the_crash_replays_on_a_real_server(make, redis_url):
+    trace = explore(crashing(make), crashes=1).counterexample
+    assert replay(crashing(make), trace.schedule, redis_url=redis_url) == trace
 
 
 # ---- the schedule in each queue's docstring
