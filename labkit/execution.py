@@ -84,8 +84,8 @@ class Walk:
         if event.kind == "command" and operation.store == "redis":
             outcome = engine.world.stores[1].apply(before[1], operation.request, before[0])
             mirror.apply(engine.name_of(before, worker, actor), operation.request, outcome.reply)
-        if event.choice.kind == "lose":
-            mirror.hang_up(engine.name_of(before, worker, actor))
+            if event.choice.kind == "lose":
+                mirror.lose(engine.name_of(before, worker, actor), operation.request)
         if not engine.is_alive(move.state, worker):
             mirror.hang_up(engine.names[worker])
 

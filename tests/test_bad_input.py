@@ -280,7 +280,7 @@ def test_two_properties_of_one_name_are_refused():
 @pytest.mark.parametrize(
     ("command", "name"),
     [
-        (lambda r: r.pubsub().subscribe("c"), "SUBSCRIBE"),
+        (lambda r: r.pubsub().ssubscribe("c"), "SSUBSCRIBE"),
         (lambda r: r.execute_command("SELECT", 1), "SELECT"),
         (lambda r: r.execute_command("MULTI"), "MULTI"),
     ],
@@ -336,9 +336,9 @@ def test_a_store_used_from_a_thread_of_a_worker_is_refused_although_the_thread_s
 def test_a_refusal_that_a_worker_swallows_is_raised_all_the_same(swallow):
     def work(r):
         with contextlib.suppress(swallow):
-            r.pubsub().subscribe("c")
+            r.pubsub().ssubscribe("c")
 
-    with pytest.raises(Unsupported, match="does not model SUBSCRIBE"):
+    with pytest.raises(Unsupported, match="does not model SSUBSCRIBE"):
         explore(one_worker(work))
 
 
@@ -377,7 +377,7 @@ def test_asyncio_in_a_worker_is_refused():
 
 
 @pytest.mark.parametrize(
-    "command", [("MOVE", "k", 1), ("COPY", "k", "l", "DB", 1), ("PUBLISH", "c", "m"), ("NONSENSE",)]
+    "command", [("MOVE", "k", 1), ("COPY", "k", "l", "DB", 1), ("SPUBLISH", "c", "m"), ("NONSENSE",)]
 )
 def test_commands_that_leave_the_model_are_refused(command):
     with pytest.raises(Unsupported):

@@ -10,6 +10,9 @@ from labkit.stores.scripts import script_text, script_title
 
 Command = tuple[bytes, ...]
 
+# What redis-py does to a subscriber's connection besides sending it commands, which all have capital letters.
+NEXT_MESSAGE, CLOSE = b"pubsub.get_message", b"pubsub.close"
+SUBSCRIBING = {b"SUBSCRIBE", b"PSUBSCRIBE", b"UNSUBSCRIBE", b"PUNSUBSCRIBE"}
 # Commands whose reply, or effect, depends on the absolute time.
 _ABSOLUTE = {b"EXPIREAT", b"PEXPIREAT", b"EXPIRETIME", b"PEXPIRETIME", b"EXAT", b"PXAT", b"TIME"}
 # Replies without an order of their own get one.
@@ -30,7 +33,7 @@ class Request(NamedTuple):
     ----------
     protocol: the version of the Redis protocol that the client speaks, 2 or 3.
     commands: each a tuple of encoded words.
-    connection: the connection's name where the server must know it (WATCH and what follows it), else empty.
+    connection: the connection's name where the server must know it (WATCH and what follows it, a subscriber), or empty.
     """
 
     protocol: int
@@ -44,10 +47,18 @@ def waits(request: Request) -> float:
     place = _TIMEOUT_AT.get(command[0])
     if place is not None and len(request.commands) == 1:
         return float(command[place]) or FOR_EVER
+    if command[0] == NEXT_MESSAGE and command[1:]:
+        return float(command[1]) or FOR_EVER
     words = [word.upper() for word in command]
     if command[0] in (b"XREAD", b"XREADGROUP") and b"BLOCK" in words[: words.index(b"STREAMS")]:
         return float(command[words.index(b"BLOCK") + 1]) / 1_000 or FOR_EVER
     return 0
+
+
+def of_a_subscriber(request: Request) -> bool:
+    """Whether a request is about its own connection's subscriptions, or about the messages that came to it."""
+    name = request.commands[0][0]
+    return name in SUBSCRIBING or name in (NEXT_MESSAGE, CLOSE) or (name == b"PING" and request.connection != "")
 
 
 def is_empty(reply: Any) -> bool:
@@ -98,6 +109,9 @@ def show(reply: Any) -> str:
 
 def _show_command(command: Command) -> str:
     name, *words = command
+    if name in (NEXT_MESSAGE, CLOSE):
+        timeout = [f"timeout={'None' if word == b'0' else _text(word)}" for word in words]
+        return f"{_text(name)}({''.join(timeout)})"
     if name in (b"EVAL", b"EVALSHA") and len(words) >= 2:
         title = script_title(words[0] if name == b"EVAL" else script_text(words[0]))
         return " ".join([title, *map(_text, words[2:])])

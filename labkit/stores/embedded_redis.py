@@ -17,6 +17,10 @@ from labkit.stores.commands import Request
 from labkit.stores.keyspace import Entry, Keyspace
 from labkit.stores.scripts import learn_script, script_text
 from labkit.stores.streams import age_stream
+from labkit.stores.subscriptions import Subscribers, serve
+
+# What a request writes that changes subscriptions or brings messages; no key is called so.
+SUBSCRIPTIONS = "(subscriptions)"
 
 
 class Watch(NamedTuple):
@@ -41,11 +45,13 @@ class Content(NamedTuple):
     ----------
     entries: its keys.
     watches: who watches them.
+    subscribers: who is subscribed, and what they have not read.
     replica: what its replica had after each of the last writes that it lacks, oldest first.
     """
 
     entries: tuple[Entry, ...] = ()
     watches: tuple[Watch, ...] = ()
+    subscribers: Subscribers = ()
     replica: tuple[tuple[Entry, ...], ...] = ()
 
 
@@ -82,6 +88,8 @@ class EmbeddedRedis:
         name = request.commands[0][0]
         if name == b"WATCH":
             return self._watch(content, request)
+        if commands.of_a_subscriber(request):
+            return self._subscribe(content, request)
         own = [watch for watch in content.watches if watch.connection == request.connection]
         others = [watch for watch in content.watches if watch.connection != request.connection]
         if name in (b"UNWATCH", b"DISCARD"):
@@ -90,11 +98,13 @@ class EmbeddedRedis:
             queued = len(request.commands) - 2
             after = self._states.number(content._replace(watches=tuple(others)))
             return Outcome((b"OK", *[b"QUEUED"] * queued, None), after)
-        replies, reads, writes, entries = self._run(state, content, request, now)
+        replies, reads, writes, entries, subscribers = self._run(state, content, request, now)
         # EXEC ends the watches of its own connection; any other write touches everybody's, one's own too.
         kept = others if name == b"MULTI" else content.watches
         watches = tuple(_touched(watch, writes) for watch in kept)
-        after = self._states.number(Content(entries, watches, self._followed(content, entries)))
+        after = self._states.number(Content(entries, watches, subscribers, self._followed(content, entries)))
+        if subscribers != content.subscribers:
+            writes = (*writes, SUBSCRIPTIONS)
         return Outcome(commands.in_order(request, replies), after, reads, writes)
 
     def _followed(self, before: Content, entries: tuple[Entry, ...]) -> tuple[tuple[Entry, ...], ...]:
@@ -118,9 +128,11 @@ class EmbeddedRedis:
         read_before, serving.clock_was_read = serving.clock_was_read, False
         with serving.at(now, random.Random(f"{self._seed}:{state}:{request!r}")):
             keyspace.load(content.entries, now)
+            keyspace.subscribe(content.subscribers)
             replies = keyspace.execute(request.protocol, request.commands, waits=commands.waits(request) != 0)
             reads, writes = keyspace.footprint()
             entries = keyspace.dump(now)
+            subscribers = keyspace.received(content.subscribers)
         for command, reply in zip(request.commands, replies, strict=False):
             if isinstance(reply, Exception) and "unknown command" in str(reply):
                 raise Unsupported(f"the lab's embedded Redis does not know {command[0].decode(errors='replace')}")
@@ -128,7 +140,7 @@ class EmbeddedRedis:
         serving.clock_was_read = read_before
         if reads_clock and not self._absolute:
             raise ClockWasRead
-        return replies, reads, writes, entries
+        return replies, reads, writes, entries, subscribers
 
     def _watch(self, content: Content, request: Request) -> Outcome:
         keys = {word.decode(errors="backslashreplace") for word in request.commands[0][1:]}
@@ -139,6 +151,12 @@ class EmbeddedRedis:
         after = self._states.number(content._replace(watches=tuple(sorted([*others, own]))))
         return Outcome((b"OK",), after, reads=tuple(sorted(keys)))
 
+    def _subscribe(self, content: Content, request: Request) -> Outcome:
+        replies, subscribers = serve(content.subscribers, request)
+        after = self._states.number(content._replace(subscribers=subscribers))
+        changed = (SUBSCRIPTIONS,) if subscribers != content.subscribers else ()
+        return Outcome(replies, after, reads=(SUBSCRIPTIONS,), writes=changed)
+
     def waits(self, request: Request) -> int:
         seconds = commands.waits(request)
         return FOR_EVER if seconds == FOR_EVER else round(seconds * 1_000_000)
@@ -148,15 +166,12 @@ class EmbeddedRedis:
 
     def hang_up(self, state: int, connection: str) -> int:
         content: Content = self._states.values[state]
-        if not content.watches:
+        if not content.watches and not content.subscribers:
             return state
-        worker = connection.endswith("/")
-        left = [
-            watch
-            for watch in content.watches
-            if not (watch.connection.startswith(connection) if worker else watch.connection == connection)
-        ]
-        return self._states.number(content._replace(watches=tuple(left)))
+        is_gone = str.startswith if connection.endswith("/") else str.__eq__
+        watches = tuple(one for one in content.watches if not is_gone(one.connection, connection))
+        subscribers = tuple(one for one in content.subscribers if not is_gone(one.connection, connection))
+        return self._states.number(content._replace(watches=watches, subscribers=subscribers))
 
     def age(self, state: int, elapsed: int) -> int:
         known = (state, elapsed)
@@ -168,7 +183,8 @@ class EmbeddedRedis:
             # Since Redis 6.0.9, EXEC fails when a watched key has expired.
             watches = tuple(_touched(watch, gone) for watch in content.watches)
             replica = tuple(_aged(older, elapsed) for older in content.replica)
-            aged = self._aged[known] = self._states.number(Content(entries, watches, replica))
+            left = content._replace(entries=entries, watches=watches, replica=replica)
+            aged = self._aged[known] = self._states.number(left)
         return aged
 
     def deadline(self, state: int) -> int | None:

@@ -7,7 +7,9 @@ Where fakeredis differs from Redis, and the lab sides with Redis (`tests/test_re
 
 - a key is gone *at* its deadline, not a moment later (`RecordingDatabase.expired`);
 - XREAD and XREADGROUP that find nothing answer nil under protocol 3, not an empty map (`commands.in_order`);
-- EXEC aborts when a watched key has expired (`EmbeddedRedis` keeps the watches itself).
+- EXEC aborts when a watched key has expired (`EmbeddedRedis` keeps the watches itself);
+- no keyspace notifications are published, as on a server that nobody configured (`_silent`);
+- UNSUBSCRIBE without any subscription is confirmed, with nil (`EmbeddedRedis` keeps the subscriptions itself).
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from fakeredis.model import ExpiringMembersSet, Hash, XStream, ZSet
 from labkit.errors import Unsupported
 from labkit.interception import EPOCH, MICROSECONDS
 from labkit.stores.streams import freeze_stream, thaw_stream
+from labkit.stores.subscriptions import Message, Subscribers
 
 # One key as plain data: its name, its type, its value in sorted order, and the microseconds it has left.
 Entry = tuple[bytes, str, Any, int | None]
@@ -63,6 +66,17 @@ class RecordingDatabase(Database):
         super().notify_watch(key)
 
 
+class Listener:
+    """Stands in for the socket of a subscriber: keeps what is pushed to it."""
+
+    def __init__(self) -> None:
+        self.inbox: list[Message] = []
+
+    def put_response(self, message: list[Any]) -> None:
+        """Take a message, as fakeredis hands it to its own sockets."""
+        self.inbox.append(tuple(message))
+
+
 class Keyspace:
     """An embedded Redis whose whole content can be taken out, put back and told the time."""
 
@@ -73,6 +87,7 @@ class Keyspace:
         self._database: RecordingDatabase = self._server.dbs[0]
         self._sockets: dict[int, Any] = {}
         self._replies: list[Any] = []
+        self._listeners: dict[str, Listener] = {}
 
     def learn_script(self, sha: bytes, text: bytes) -> None:
         """Put a script into the server's cache, as if it had been loaded long ago."""
@@ -87,6 +102,7 @@ class Keyspace:
         if socket is None:
             socket = cast(Any, FakeSocket(self._server, 0, client_class=redis.Redis, client_info={"resp": protocol}))
             socket.put_response = self._replies.append
+            socket._keyspace_notifications = _silent
             self._sockets[protocol] = socket
         self._replies.clear()
         self._database.reads.clear()
@@ -111,6 +127,22 @@ class Keyspace:
         reads, writes = self._database.reads, self._database.writes
         return tuple(map(_text, sorted(reads))), tuple(map(_text, sorted(writes)))
 
+    def subscribe(self, subscribers: Subscribers) -> None:
+        """Let these connections receive what is published, and no others."""
+        self._listeners = {one.connection: Listener() for one in subscribers}
+        registries = self._server.subscribers, self._server.psubscribers
+        for registry in registries:
+            registry.clear()
+        for (is_pattern, name), connection in sorted(
+            (topic, one.connection) for one in subscribers for topic in one.topics
+        ):
+            registries[is_pattern][name].add(self._listeners[connection])
+
+    def received(self, subscribers: Subscribers) -> Subscribers:
+        """The same connections, with what has been published to them since."""
+        inboxes = ((one, self._listeners[one.connection].inbox) for one in subscribers)
+        return tuple(one._replace(inbox=(*one.inbox, *new)) for one, new in inboxes)
+
     def load(self, entries: tuple[Entry, ...], now: int) -> None:
         """Replace the whole content."""
         database = self._database
@@ -133,6 +165,10 @@ class Keyspace:
                 entries.append((key, *_freeze(key, item.value, now), left))
         entries.sort(key=lambda entry: entry[0])
         return tuple(entries)
+
+
+def _silent(*_: Any) -> None:
+    """What fakeredis publishes about changed keys."""
 
 
 def _since_epoch(seconds: float) -> int:

@@ -1,26 +1,47 @@
 """The same requests on a real Redis server, reply by reply, under a prefix of the lab's own.
 
-No key without the prefix is read or written, nothing is flushed, and all that was made is deleted at the end.
+No key without the prefix is read or written, nothing is published to a channel without it, nothing is flushed, and
+all that was made is deleted at the end.
 Time cannot be set on a real server, so the clock ages it: every key's time to live shrinks by what passed.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 import redis
 from redis.connection import ConnectionPool
+from redis.maint_notifications import MaintNotificationsConfig
 
 from labkit.errors import LabError
-from labkit.stores.commands import Command, Request, show, waits
+from labkit.stores.commands import CLOSE, NEXT_MESSAGE, SUBSCRIBING, Command, Request, of_a_subscriber, show, waits
 from labkit.stores.scripts import script_text
 
 # Replies that depend on the server's own clock or chance.
 _OWN = {b"TIME", b"SPOP", b"SRANDMEMBER", b"RANDOMKEY", b"HRANDFIELD", b"ZRANDMEMBER"}
 _TIME_TO_LIVE = {b"TTL": 1, b"PTTL": 1_000}  # compared to within a second
+# What PUBSUB says of channels that one can name; the rest is about everybody's.
+_ABOUT_CHANNELS = {b"CHANNELS", b"NUMSUB", b"SHARDCHANNELS", b"SHARDNUMSUB"}
+# In front of a script that publishes: the channels that it names itself get the prefix too.
+_PREFIXING = b"""
+local prefix = '%s'
+local function prefixed(name, channel, ...)
+  if string.lower(name) ~= 'publish' or string.sub(channel, 1, #prefix) == prefix then return name, channel, ... end
+  return name, prefix .. channel, ...
+end
+local server = redis
+local redis = setmetatable({
+  call = function(...) return server.call(prefixed(...)) end,
+  pcall = function(...) return server.pcall(prefixed(...)) end,
+}, {__index = server})
+"""
+_END = b"(all that was pushed)"
 _WHOLE_SERVER = {b"FLUSHALL", b"FLUSHDB", b"SCAN", b"DBSIZE", b"SWAPDB", b"RANDOMKEY"}
 
 
@@ -36,7 +57,8 @@ class Comparison:
     ----------
     server: the server's version.
     compared: how many replies were the same on both.
-    not_comparable: the commands whose replies depend on the server's own clock or chance, or on other people's keys.
+    not_comparable: the commands whose replies depend on the server's own clock or chance, or on other people's keys and
+        subscriptions.
     """
 
     server: str
@@ -54,7 +76,8 @@ class Mirror:
 
     Parameters
     ----------
-    url: where it is, for example `redis://127.0.0.1:6379`.
+    url: where it is, for example `redis://127.0.0.1:6379`. Who is subscribed to all channels there is counted by
+        PUBLISH, and makes it differ.
     """
 
     def __init__(self, url: str) -> None:
@@ -66,16 +89,17 @@ class Mirror:
             raise LabError(f"there is no Redis server to replay on at {url}: {error}") from error
         self.prefix = f"labkit:{uuid.uuid4().hex[:12]}:".encode()
         self._connections: dict[tuple[str, int], Any] = {}
+        self._pushed: dict[str, list[Any]] = defaultdict(list)
         self._watched: set[bytes] = set()
 
     def apply(self, worker: str, request: Request, expected: tuple[Any, ...]) -> None:
         """Send a request in a worker's name; `RealServerDiffers` when a reply is another than expected."""
-        connection = self._connection(worker, request.protocol)
+        if of_a_subscriber(request):
+            self._apply_subscriber(worker, request, expected)
+            return
+        connection = self._connection(request.connection or worker, request.protocol)
         pairs = list(zip(request.commands, expected, strict=True))
         commands = [self._prefixed(_with_the_labs_id(command, reply)) for command, reply in pairs]
-        for command in request.commands:
-            if command[0] == b"EVALSHA":
-                self._client.script_load(script_text(command[1]))
         if waits(request):
             commands = [self._impatient(commands[0])]
         if commands[0][0] == b"WATCH":
@@ -83,11 +107,29 @@ class Mirror:
         for command in commands:
             connection.send_command(*command)
         for command, reply in pairs:
-            try:
-                got = connection.read_response(disable_decoding=True)
-            except redis.ResponseError as error:
-                got = error
-            self._compare(worker, command, reply, self._stripped(got))
+            self._compare(worker, command, reply, self._read(connection))
+
+    def _apply_subscriber(self, worker: str, request: Request, expected: tuple[Any, ...]) -> None:
+        """Send what a subscriber sends, and compare what was pushed to it; what it reads has been read then."""
+        command, pushed = request.commands[0], self._pushed[request.connection]
+        if command[0] == CLOSE:
+            self.lose(worker, request)
+            return
+        connection = self._connection(request.connection, request.protocol)
+        if command[0] in SUBSCRIBING:
+            # UNSUBSCRIBE may name nothing, and a server's own order is no certain one: the lab's names are sent.
+            names = [reply[1] for reply in expected if reply[1] is not None]
+            connection.send_command(command[0], *(self.prefix + name for name in names))
+        elif command[0] != NEXT_MESSAGE:
+            connection.send_command(*command)
+        # A connection is answered in order: when this PING is, everything that was published before has come.
+        connection.send_command("PING", _END)
+        while (got := self._read(connection)) not in (_END, [b"pong", _END]):
+            pushed.append(got)
+        if command[0] == NEXT_MESSAGE:
+            self._compare(worker, command, expected[0], _take(pushed, expected[0]))
+        else:
+            self._compare(worker, command, list(expected), pushed[-len(expected) :])
 
     def age(self, before: Mapping[str, int], after: Mapping[str, int]) -> None:
         """Let time pass for the keys that will expire; both in microseconds left."""
@@ -98,10 +140,25 @@ class Mirror:
             elif real not in self._watched:  # to touch a watched key would abort its transaction
                 self._client.pexpire(real, max(1, after[key] // 1000))
 
+    def lose(self, worker: str, request: Request) -> None:
+        """Drop the connection that a worker sent a request on."""
+        self._drop(request.connection or worker)
+
     def hang_up(self, worker: str) -> None:
         """Drop the connections of a worker that is gone, and of its threads."""
-        for place in [place for place in self._connections if place[0] == worker or place[0].startswith(f"{worker}/")]:
-            self._connections.pop(place).disconnect()
+        for name in {name for name, _ in self._connections if name.partition("/")[0] == worker}:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        self._pushed.pop(name, None)
+        for place in [place for place in self._connections if place[0] == name]:
+            connection = self._connections.pop(place)
+            # Until it is closed at the other end: the next PUBLISH must not count it any more.
+            connection.send_command("QUIT")
+            with suppress(redis.ConnectionError):
+                while True:
+                    self._read(connection)
+            connection.disconnect()
 
     def close(self) -> None:
         """Delete every key with the prefix, and disconnect."""
@@ -111,23 +168,47 @@ class Mirror:
             connection.disconnect()
         self._client.close()
 
-    def _connection(self, worker: str, protocol: int) -> Any:
-        place = (worker, protocol)
+    def _connection(self, name: str, protocol: int) -> Any:
+        place = (name, protocol)
         if place not in self._connections:
-            options = {**self._pool.connection_kwargs, "protocol": protocol}
+            quiet = MaintNotificationsConfig(enabled=False)  # they are not for protocol 2
+            options = {**self._pool.connection_kwargs, "protocol": protocol, "maint_notifications_config": quiet}
             self._connections[place] = self._pool.connection_class(**options)
             self._connections[place].connect()
         return self._connections[place]
+
+    def _read(self, connection: Any) -> Any:
+        try:
+            return self._stripped(connection.read_response(disable_decoding=True, push_request=True))
+        except redis.ResponseError as error:
+            return error
 
     def _prefixed(self, command: Command) -> Command:
         if command[0] in _WHOLE_SERVER:
             raise LabError(f"{command[0].decode()} concerns a whole server, and is not replayed on a real one")
         if command[0] == b"KEYS":
             return (command[0], self.prefix + command[1])
-        words = list(command)
+        if command[0] == b"PUBSUB":
+            return self._about_channels(command)
+        words = list(self._naming_channels(command))
         for place in self._key_places(command):
             words[place] = self.prefix + words[place]
         return tuple(words)
+
+    def _about_channels(self, command: Command) -> Command:
+        what = command[1].upper()
+        names = command[2:] or ((b"*",) if what.endswith(b"CHANNELS") else ())
+        return (*command[:2], *(self.prefix + name if what in _ABOUT_CHANNELS else name for name in names))
+
+    def _naming_channels(self, command: Command) -> Command:
+        """A script that the server has, and that publishes to no channel without the prefix."""
+        if command[0] not in (b"EVAL", b"EVALSHA"):
+            return command
+        text = command[1] if command[0] == b"EVAL" else script_text(command[1])
+        if b"publish" in text.lower():
+            text = _PREFIXING % self.prefix + text
+        sha = _bytes(self._client.script_load(text)) if command[0] == b"EVALSHA" else text
+        return (command[0], sha, *command[2:])
 
     def _key_places(self, command: Command) -> list[int]:
         """Where a command has its keys, as the server itself says."""
@@ -135,6 +216,8 @@ class Mirror:
             return list(range(3, 3 + int(command[2])))
         if command[0] in (b"MULTI", b"EXEC", b"UNWATCH", b"DISCARD", b"TIME", b"PING"):
             return []
+        if command[0] == b"PUBLISH":
+            return [1]
         keys = [_bytes(key) for key in self._client.command_getkeys(*command)]
         for start in range(1, len(command) - len(keys) + 1):
             for step in (1, 2):  # MSET has a value after each key
@@ -166,8 +249,9 @@ class Mirror:
         return reply
 
     def _compare(self, worker: str, command: Command, expected: Any, got: Any) -> None:
-        if command[0] in _OWN:
-            self.comparison.not_comparable.append(command[0].decode())
+        of_everybody = command[0] == b"PUBSUB" and command[1].upper() not in _ABOUT_CHANNELS
+        if command[0] in _OWN or of_everybody:
+            self.comparison.not_comparable.append(b" ".join(command[: 1 + of_everybody]).decode())
             return
         second = _TIME_TO_LIVE.get(command[0])
         close = second is not None and isinstance(got, int) and got > 0 and abs(expected - got) <= second
@@ -185,6 +269,16 @@ def _with_the_labs_id(command: Command, reply: Any) -> Command:
         place = command.index(b"*")
         return (*command[:place], reply, *command[place + 1 :])
     return command
+
+
+def _take(pushed: list[Any], expected: Any) -> Any:
+    """The next of the messages that were pushed, or None.
+
+    Of those that one PUBLISH sends for several patterns, in no certain order, it is the expected one.
+    """
+    of_one = takewhile(lambda got: isinstance(got, list) and got[-2:] == pushed[0][-2:], pushed)
+    place = next((place for place, got in enumerate(of_one) if got == expected), 0)
+    return pushed.pop(place) if pushed else None
 
 
 def _plain(reply: Any) -> Any:
