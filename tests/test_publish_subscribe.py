@@ -2,6 +2,8 @@
 
 import random
 import signal
+import threading
+import time
 
 import pytest
 import redis
@@ -316,12 +318,14 @@ def test_to_wait_without_a_subscription_takes_the_labs_time_only():
             assert subscription.get_message() is None
             assert subscription.get_message(timeout=3_600) is None
             r.set("k", 1)
+            subscription.get_message(timeout=None)
 
         lab.worker("A", work, lab.redis())
 
     trace = run(scenario)
-    assert trace.events[-1].ending.error is None
+    assert trace.events[-1].text == "SET k 1"
     assert trace.events[-1].time == 3_600_000_000
+    assert trace.waiting == ("A",)
 
 
 # ---- faults of the connection
@@ -424,6 +428,84 @@ def test_a_signal_reaches_a_subscriber_that_waits():
     assert trace.over
 
 
+def test_a_failover_ends_every_subscription_until_redis_py_makes_it_again():
+    def scenario(lab):
+        lab.replica()
+        losing()(lab)
+
+    trace = replay(scenario, "A A failover P A P A P P A A A")
+    assert texts(trace)[3:] == [
+        "PUBLISH ch x -> 0",
+        GET_5 + "[connection lost]",
+        "events.publish(x to 0) -> done",
+        SUBSCRIBED,
+        "PUBLISH ch y -> 1",
+        "events.publish(y to 1) -> done",
+        LOST,
+        GET_5 + "[subscribe, ch, 1]",
+        GET_5 + "[message, ch, y]",
+    ]
+
+
+def test_a_failover_is_noticed_when_a_subscriber_sends():
+    def scenario(lab):
+        def work(r):
+            with r.pubsub() as subscription:
+                subscription.subscribe("ch")
+                subscription.subscribe("other")
+                list(zip(range(2), subscription.listen(), strict=False))
+
+        lab.replica()
+        lab.worker("A", work, lab.redis(retries=1))
+
+    trace = replay(scenario, "A failover A A clock A A A A")
+    assert [event.summary for event in trace.events if event.kind == "command"][1:] == [
+        "SUBSCRIBE other -> [connection lost]",
+        "SUBSCRIBE ch other -> [subscribe, other, 2]",
+        GET + "[subscribe, ch, 1]",
+        GET + "[subscribe, other, 2]",
+        "pubsub.close() -> OK",
+    ]
+
+
+# ---- threads
+
+
+def test_a_thread_of_redis_py_listens_and_is_stopped():
+    def scenario(lab):
+        def work(r):
+            subscription = r.pubsub()
+            subscription.subscribe(ch=lambda message: lab.mail.send(message["data"].decode()))
+            thread = subscription.run_in_thread(sleep_time=1)
+            time.sleep(3)
+            thread.stop()
+            thread.join()
+
+        lab.worker("A", work, lab.redis())
+        lab.worker("P", publisher(lab.events, "x"), lab.redis())
+        lab.at_end("told the truth", lambda: lab.mail.count("x") == lab.events.count("x to 1"))
+
+    assert explore(scenario).outcome == "holds"
+    assert {event.worker for event in run(scenario).events} == {"A", "A/PubSubWorkerThread", "P", None}
+
+
+def test_one_thread_ends_the_subscription_for_which_another_waits():
+    def scenario(lab):
+        def work(r):
+            subscription = r.pubsub()
+            subscription.subscribe("ch")
+            thread = threading.Thread(target=lambda: [lab.mail.send(m["type"]) for m in subscription.listen()])
+            thread.start()
+            time.sleep(1)
+            subscription.unsubscribe()
+            thread.join()
+
+        lab.worker("A", work, lab.redis())
+        lab.at_end("heard of it", lambda: [call.key for call in lab.mail.calls] == ["subscribe", "unsubscribe"])
+
+    assert explore(scenario).outcome == "holds"
+
+
 # ---- what redis-py offers besides
 
 
@@ -464,7 +546,6 @@ def test_a_push_handler_sees_every_push():
         (lambda r: r.pubsub().subscribe(), "SUBSCRIBE names no channel"),
         (lambda r: r.execute_command("SUBSCRIBE", "ch"), "SUBSCRIBE by hand"),
         (lambda r: r.pubsub().ssubscribe("ch"), "there are no shards; use SUBSCRIBE"),
-        (lambda r: r.pubsub().get_message(timeout=None), "waits for ever for a message, and is subscribed to nothing"),
         (lambda r: subscribed(r).execute_command("GET", "k"), "GET on a connection that is subscribed"),
     ],
 )
@@ -635,8 +716,10 @@ def random_case(seed):
     return [model.random_operations(chance, 4 if workers == 2 else 3) for _ in range(workers)], chance.choice([0, 1])
 
 
-# Each mutant below is wrong about one of these: two messages in order, two subscribers, one that is known to end.
+# Each mutant below is wrong about one of these: a message before the end of a
+# subscription, two messages in order, two subscribers, one that is known to end.
 CRAFTED = [
+    ([[("subscribe", "ab"), ("unsubscribe", "ab"), *[("read",)] * 3], [("publish", "ab", "x")] * 2], 0),
     ([[("subscribe", "ab"), ("wait",), ("wait",), ("wait",)], [("publish", "ab", "y"), ("publish", "ab", "x")]], 0),
     ([[("subscribe", "ab")], [("subscribe", "ab"), ("read",), ("read",)], [("publish", "ab", "x")]], 1),
     (

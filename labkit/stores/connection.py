@@ -25,6 +25,7 @@ from labkit.process import Process, current_process
 from labkit.stores.commands import CLOSE, NEXT_MESSAGE, SUBSCRIBING, Command, Request, of_a_subscriber
 from labkit.stores.pubsub import LabClient
 from labkit.stores.scripts import knows_script, learn_script
+from labkit.stores.subscriptions import BROKEN
 
 Perform = Callable[[Request], Any]
 
@@ -178,7 +179,7 @@ class LabConnection(AbstractConnection):
         if name in (b"MULTI", b"UNWATCH"):
             self._watches = False
         replies = self._perform(request)
-        if isinstance(replies, Lost) and of_a_subscriber(request):
+        if of_a_subscriber(request) and (isinstance(replies, Lost) or list(BROKEN) in replies):
             # A subscriber does not wait for replies: it learns that its connection is gone when it reads or sends.
             self._listens, self._broken = False, True
             return ()

@@ -17,7 +17,7 @@ from labkit.stores.commands import Request
 from labkit.stores.keyspace import Entry, Keyspace
 from labkit.stores.scripts import learn_script, script_text
 from labkit.stores.streams import age_stream
-from labkit.stores.subscriptions import Subscribers, serve
+from labkit.stores.subscriptions import Subscribers, break_all, serve
 
 # What a request writes that changes subscriptions or brings messages; no key is called so.
 SUBSCRIPTIONS = "(subscriptions)"
@@ -118,7 +118,7 @@ class EmbeddedRedis:
         content: Content = self._states.values[state]
         lost = content.replica[0] if content.replica else content.entries
         watches = tuple(Watch(watch.connection, (), True) for watch in content.watches)
-        return self._states.number(Content(lost, watches))
+        return self._states.number(Content(lost, watches, break_all(content.subscribers)))
 
     def _run(self, state: int, content: Content, request: Request, now: int) -> tuple[Any, ...]:
         keyspace = self._keyspace

@@ -11,6 +11,8 @@ from labkit.stores.commands import CLOSE, NEXT_MESSAGE, Request
 
 # What a server pushes to a subscriber: the kind of message, then a channel, a pattern, a text or a count.
 Message = tuple[Any, ...]
+# What is there to read, once, of a connection that broke.
+BROKEN: Message = (b"connection lost",)
 # What one can be subscribed to: whether it is a pattern, and the channel's name or the pattern.
 Topic = tuple[bool, bytes]
 
@@ -43,6 +45,8 @@ def serve(subscribers: Subscribers, request: Request) -> tuple[tuple[Any, ...], 
     replies: tuple[Any, ...]
     if name == NEXT_MESSAGE:
         replies, own = own.inbox[:1] or (None,), own._replace(inbox=own.inbox[1:])
+    elif BROKEN in own.inbox:
+        replies, own = (BROKEN,), Subscriber(request.connection)
     elif name == CLOSE:
         replies, own = (b"OK",), Subscriber(request.connection)
     else:
@@ -51,6 +55,11 @@ def serve(subscribers: Subscribers, request: Request) -> tuple[tuple[Any, ...], 
     others = [one for one in subscribers if one.connection != request.connection]
     plain = tuple(list(reply) if isinstance(reply, tuple) else reply for reply in replies)
     return plain, tuple(sorted([*others, own] if own.topics or own.inbox else others))
+
+
+def break_all(subscribers: Subscribers) -> Subscribers:
+    """The same connections, broken: they are subscribed to nothing, and learn it when they read or send."""
+    return tuple(Subscriber(one.connection, inbox=(BROKEN,)) for one in subscribers)
 
 
 def _subscribe(own: Subscriber, name: bytes, words: list[bytes]) -> tuple[tuple[Message, ...], tuple[Topic, ...]]:
