@@ -57,7 +57,7 @@ def outcomes(programs, crashes):
             found.add(tuple(said if over else None for over, (_, said, *_) in zip(done, workers, strict=True)))
         if left:
             for worker, (at, *_) in enumerate(workers):
-                if at is not GONE and at <= len(programs[worker]):
+                if at != GONE and at <= len(programs[worker]):
                     after.append((left - 1, put(workers, worker, (GONE, (), frozenset(), ()))))
         todo += after
     return found
@@ -73,7 +73,7 @@ def put(workers, place, one):
 def step(programs, workers, worker):
     """The workers after one of them took its next operation; None when it cannot."""
     at, said, topics, stream = workers[worker]
-    if at is GONE or at > len(programs[worker]):
+    if at == GONE or at > len(programs[worker]):
         return None
     if at == len(programs[worker]):
         return put(workers, worker, (at + 1, said, frozenset(), ()))
