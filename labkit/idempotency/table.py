@@ -1,0 +1,50 @@
+"""What every table here shares: a connection, the mark of its parameters; and how a transaction ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+MARKS = ("?", "%s")
+
+
+class Table:
+    """A table in a database that the caller is connected to.
+
+    Parameters
+    ----------
+    connection: a DB-API connection to SQLite or PostgreSQL, not in autocommit mode; it belongs to one worker.
+    placeholder: how its driver marks a parameter: `?` (sqlite3), or `%s` (psycopg, pg8000).
+    """
+
+    SCHEMA = ""
+
+    def __init__(self, connection: Any, placeholder: str = "?") -> None:
+        if placeholder not in MARKS:
+            raise ValueError(f"placeholder is {' or '.join(MARKS)}, not {placeholder!r}: see the driver's paramstyle")
+        self.connection, self.placeholder = connection, placeholder
+
+    def create(self) -> None:
+        """Create the table unless it is there; once, before any worker starts."""
+        self.execute(self.SCHEMA)
+
+    def execute(self, text: str, *values: object) -> Any:
+        """Execute a statement whose parameters are written `?`; returns the cursor."""
+        cursor = self.connection.cursor()
+        cursor.execute(text.replace("?", self.placeholder), values)
+        return cursor
+
+
+@contextmanager
+def transaction(connection: Any) -> Iterator[None]:
+    """Commit what was done in the block, or undo it when the block raises.
+
+    Drivers disagree on what `with connection:` does (psycopg 3 closes it); this is the same with each.
+    """
+    try:
+        yield
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.commit()
