@@ -41,13 +41,15 @@ KEY, STOCK_KEY = effect_key("order-1", "charge"), effect_key("order-1", "deduct-
 
 
 class FormatCursor:
-    """A cursor of a driver whose parameters are marked `%s`, as PostgreSQL's are."""
+    """A cursor of a driver whose parameters are marked `%s`, as PostgreSQL's are; with PostgreSQL's `IN`."""
 
-    def __init__(self, cursor):
-        self.cursor = cursor
+    def __init__(self, connection):
+        self.connection, self.cursor = connection, connection.wrapped.cursor()
 
     def execute(self, text, values):
         assert "?" not in text
+        assert "IN ()" not in text
+        self.connection.in_transaction = True  # reading begins one too
         self.cursor.execute(text.replace("%s", "?"), values)
 
     def __getattr__(self, name):
@@ -58,8 +60,18 @@ class FormatConnection:
     """A connection that has what the DB-API asks for, and no more."""
 
     def __init__(self, connection):
-        self.commit, self.rollback = connection.commit, connection.rollback
-        self.cursor = lambda: FormatCursor(connection.cursor())
+        self.wrapped, self.in_transaction = connection, False
+
+    def cursor(self):
+        return FormatCursor(self)
+
+    def commit(self):
+        self.wrapped.commit()
+        self.in_transaction = False
+
+    def rollback(self):
+        self.wrapped.rollback()
+        self.in_transaction = False
 
 
 @pytest.fixture(params=["?", "%s"])
@@ -152,6 +164,15 @@ def test_an_event_that_cannot_be_published_stays(make):
     assert Relay(outbox, publish).run_once() == 1
     assert Relay(outbox, publish).run_once() == 0
     assert sent == ["e1", "refused", "e2"]
+
+
+def test_nothing_is_published_inside_a_transaction(make):
+    outbox, inside = make(Outbox), []
+    with transaction(outbox.connection):
+        outbox.add("e1")
+        outbox.add("e2")
+    Relay(outbox, lambda event: inside.append(outbox.connection.in_transaction)).run_once()
+    assert inside == [False, False]
 
 
 def claim_and_raise(events, error):

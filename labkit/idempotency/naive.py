@@ -15,6 +15,8 @@ class OverwritingStatusStore(RedisStatusStore):
     Guarantees: that the last writer wins.
     Does not: keep a job completed. A worker that comes late with `in-progress`, or `failed`, undoes it.
     Shown by a worker that completes a job, and one that starts it late: `B A`.
+
+    Seen in https://github.com/NVIDIA/NVFlare/issues/5301
     """
 
     def compare_and_set(self, id: str, status: str) -> bool:

@@ -37,6 +37,8 @@ class SqlStatusStore(Table):
     ----------
     connection, placeholder: see `Table`.
     machine: which status may follow which.
+
+    Late attempts were seen in https://github.com/matrixorigin/matrixone/pull/25662
     """
 
     SCHEMA = "CREATE TABLE IF NOT EXISTS statuses (id TEXT PRIMARY KEY, status TEXT NOT NULL)"
