@@ -1,9 +1,18 @@
 """The gallery: public reports of such faults, each as a small scenario that shows it and one in which it is mended."""
 
-from labkit.cases import clocks_and_failover, held_locks, kept_locks, popped_jobs, redelivery, renewal, streams
+from labkit.cases import (
+    clocks_and_failover,
+    held_locks,
+    kept_locks,
+    popped_jobs,
+    redelivery,
+    renewal,
+    shutdown,
+    streams,
+)
 from labkit.cases.case import Case, Inexpressible, Result
 
-_ROOMS = (clocks_and_failover, held_locks, kept_locks, popped_jobs, redelivery, renewal, streams)
+_ROOMS = (clocks_and_failover, held_locks, kept_locks, popped_jobs, redelivery, renewal, shutdown, streams)
 
 
 def _place(name: str) -> tuple[int, str]:
