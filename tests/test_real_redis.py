@@ -202,3 +202,19 @@ def test_a_key_is_gone_at_its_deadline_in_the_lab_and_a_moment_later_on_fakeredi
     assert not moment.expired(Item)
     Item.expireat = EPOCH + 5.0
     assert ours.expired(Item)
+
+
+@pytest.mark.parametrize("transaction", [True, False])
+def test_an_id_that_the_clock_makes_is_the_labs_on_a_server_too(transaction, redis_url):
+    def requeue(r):
+        with r.pipeline(transaction=transaction) as pipe:
+            pipe.xdel("s", "1-0").xadd("s", {"try": 2})
+            pipe.execute()
+        r.xrange("s")
+
+    def scenario(lab):
+        lab.redis().xadd("s", {"try": 1}, id="1-0")
+        lab.worker("A", requeue, lab.redis())
+
+    schedule = run(scenario).schedule
+    assert replay(scenario, schedule, redis_url=redis_url).comparison.compared

@@ -99,7 +99,8 @@ class Mirror:
             return
         connection = self._connection(request.connection or worker, request.protocol)
         pairs = list(zip(request.commands, expected, strict=True))
-        commands = [self._prefixed(_with_the_labs_id(command, reply)) for command, reply in pairs]
+        results = zip(request.commands, _results(request.commands, expected), strict=True)
+        commands = [self._prefixed(_with_the_labs_id(command, result)) for command, result in results]
         if waits(request):
             commands = [self._impatient(commands[0])]
         if commands[0][0] == b"WATCH":
@@ -263,11 +264,17 @@ class Mirror:
         self.comparison.compared += 1
 
 
-def _with_the_labs_id(command: Command, reply: Any) -> Command:
+def _results(commands: tuple[Command, ...], replies: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What each command came to: those of a transaction are told by the reply to EXEC."""
+    told_by_exec = commands[-1][0] == b"EXEC" and isinstance(replies[-1], list)
+    return (replies[0], *replies[-1], replies[-1]) if told_by_exec else replies
+
+
+def _with_the_labs_id(command: Command, result: Any) -> Command:
     """XADD with the id that the lab's clock made, since a real server would make one of its own clock."""
-    if command[0] == b"XADD" and b"*" in command and isinstance(reply, bytes):
+    if command[0] == b"XADD" and b"*" in command and isinstance(result, bytes):
         place = command.index(b"*")
-        return (*command[:place], reply, *command[place + 1 :])
+        return (*command[:place], result, *command[place + 1 :])
     return command
 
 
