@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from labkit import explore, replay, run
 from labkit.__main__ import main
 from labkit.cases import CASES, Case, Inexpressible, Result
 from labkit.cases.gallery import in_full
@@ -18,6 +19,16 @@ def test_the_broken_program_is_violated_and_the_mended_one_holds(case):
     assert result.fixed.outcome == "holds"
     assert case.known is None or result.length <= case.known or case.longer
     assert set(result.broken.properties) == set(result.fixed.properties)
+
+
+@pytest.mark.parametrize("case", REPORTS, ids=lambda case: case.id)
+def test_the_shortest_violation_replays_on_a_real_server(case, redis_url):
+    if case.budgets.get("failovers"):
+        pytest.skip("a failover cannot be replayed on a server")
+    trace = explore(case.broken, **case.budgets).counterexample
+    others = [(case.broken, trace), (case.fixed, run(case.fixed, seed=1))]
+    for scenario, shown in others:
+        assert replay(scenario, shown.schedule, redis_url=redis_url).violations == shown.violations
 
 
 @pytest.mark.parametrize("case", REPORTS, ids=lambda case: case.id)

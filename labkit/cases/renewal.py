@@ -65,7 +65,9 @@ return id
 """
 _REQUEUE_DEAD = """-- requeue what a dead worker had
 if redis.call('exists', KEYS[3]) == 1 then return end
-for _, id in ipairs(redis.call('smembers', KEYS[2])) do redis.call('rpush', KEYS[1], id) end
+local ids = redis.call('smembers', KEYS[2])
+table.sort(ids)
+for _, id in ipairs(ids) do redis.call('rpush', KEYS[1], id) end
 redis.call('del', KEYS[2])
 """
 _REQUEUE_OWN = """-- requeue if still mine
@@ -141,13 +143,14 @@ P05 = Case(
 # ---- P06: renewal and work on one event loop
 
 _CHECK_STALLED = """-- check stalled
-for _, id in ipairs(redis.call('smembers', 'stalled')) do
-  if redis.call('exists', 'lock:' .. id) == 0 and redis.call('lrem', 'active', 1, id) == 1 then
-    redis.call('rpush', 'wait', id)
+local wait, active, stalled, lock = unpack(KEYS)
+for _, id in ipairs(redis.call('smembers', stalled)) do
+  if redis.call('exists', lock .. id) == 0 and redis.call('lrem', active, 1, id) == 1 then
+    redis.call('rpush', wait, id)
   end
 end
-redis.call('del', 'stalled')
-for _, id in ipairs(redis.call('lrange', 'active', 0, -1)) do redis.call('sadd', 'stalled', id) end
+redis.call('del', stalled)
+for _, id in ipairs(redis.call('lrange', active, 0, -1)) do redis.call('sadd', stalled, id) end
 """
 
 
@@ -167,7 +170,7 @@ def process(lab: Lab, r: Any, fixed: bool) -> None:
 def check_stalled(r: Any) -> None:
     """Every 30 s: what was active in the last pass, and has no lock, waits again."""
     for _ in range(3):
-        r.register_script(_CHECK_STALLED)()
+        r.register_script(_CHECK_STALLED)(["wait", "active", "stalled", "lock:"])
         time.sleep(30)
 
 
