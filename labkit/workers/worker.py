@@ -1,0 +1,112 @@
+"""A worker's life: it polls, drains when it is told to, and stops."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from .checks import check_number
+from .consumer import Consumer
+from .heartbeat import Heartbeat
+from .job import Job
+from .settlement import describe, settle
+
+
+@dataclass
+class Worker(Consumer):
+    """Polls a queue and does one job after another; on SIGTERM it finishes the one in hand, and gives the rest back.
+
+    Guarantees: once told to drain, it does nothing but finish and settle the job in hand, and leaves no message hidden.
+    Does not: end in time. What takes longer than the grace period, a receive under way included, is killed.
+
+    Parameters
+    ----------
+    queue, handler, worker_id, deployment_id, ack, retry, dead_letters, emit: as for `Consumer`.
+    prefetch: how many messages one receive may bring; while one is worked on, the time of the others runs too.
+    wait: seconds that a receive waits for a message; to drain may take as much longer.
+    heartbeat: the visibility timeout in seconds: each third of it, what is in hand is hidden anew. None for never.
+    gives_back: whether draining gives back what was received and not begun; it is hidden until its timeout otherwise.
+    drains: whether SIGTERM means to drain; it kills otherwise. Outside of the main thread call `drain` instead.
+    """
+
+    prefetch: int = field(default=1, kw_only=True)
+    wait: float = field(default=2, kw_only=True)
+    heartbeat: float | None = field(default=None, kw_only=True)
+    gives_back: bool = field(default=True, kw_only=True)
+    drains: bool = field(default=True, kw_only=True)
+    state: str = field(default="polling", init=False)
+
+    def __post_init__(self) -> None:
+        _refuse_bad(self)
+
+    def run(self, max_jobs: int | None = None, stop_when_empty: bool = False) -> None:
+        """Work until told to drain, until so many jobs were received, or until a receive brings none."""
+        _refuse_endless_asking(self, max_jobs, stop_when_empty)
+        left = sys.maxsize if max_jobs is None else max_jobs
+        with _on_sigterm(self.drain) if self.drains else nullcontext():
+            while self.state == "polling" and left:
+                received = self._work_off(min(left, self.prefetch))
+                left = 0 if stop_when_empty and not received else left - received
+            event = "worker.drained" if self.state == "draining" else "worker.stopped"
+            self.state = "stopped"
+            self.emit({"event": event, "worker_id": self.worker_id, "deployment_id": self.deployment_id})
+
+    def drain(self, *_: object) -> None:
+        """Begin no other job; only sets a flag, since a signal comes in the middle of anything."""
+        if self.state == "polling":
+            self.state = "draining"
+
+    def _work_off(self, most: int) -> int:
+        messages = self.queue.receive(wait=self.wait, **({"max_messages": most} if self.prefetch > 1 else {}))
+        beat = Heartbeat(self.queue, messages, self.heartbeat, self._tell) if messages and self.heartbeat else None
+        jobs = [Job(message, self.worker_id, self.deployment_id, self.emit, beat) for message in messages]
+        for job in jobs:
+            job.log("job.received")
+        with beat or nullcontext():
+            for job in jobs:
+                if self.state == "polling" or not self.can_give_back:
+                    self.work(job)
+                elif self.gives_back:
+                    settle(job, "job.released", self.queue.change_visibility, 0)
+        return len(jobs)
+
+    def _tell(self, message: Any, error: Exception) -> None:
+        job = Job(message, self.worker_id, self.deployment_id, self.emit)
+        job.log("heartbeat.failed", error=describe(error))
+
+
+@contextmanager
+def _on_sigterm(handler: Callable[..., object]) -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+
+
+def _refuse_bad(worker: Worker) -> None:
+    if worker.ack not in ("after", "before"):
+        raise ValueError(f'ack is {worker.ack!r}; it must be "after" or "before"')
+    if not callable(worker.handler):
+        raise ValueError(f"handler is {worker.handler!r}; it must be a function that takes a Job")
+    if not isinstance(worker.worker_id, str) or not worker.worker_id:
+        raise ValueError(f"worker_id is {worker.worker_id!r}; it must be a name that no other worker has")
+    check_number("prefetch", worker.prefetch, 1, whole=True)
+    check_number("wait", worker.wait)
+    if worker.heartbeat is not None:
+        check_number("heartbeat", worker.heartbeat, 0.001)
+        if not worker.can_give_back:
+            raise ValueError("heartbeat needs a queue with change_visibility")
+
+
+def _refuse_endless_asking(worker: Worker, max_jobs: int | None, stop_when_empty: bool) -> None:
+    if worker.state == "stopped":
+        raise RuntimeError(f"worker {worker.worker_id} has stopped; a worker runs once, make another")
+    if max_jobs is not None:
+        check_number("max_jobs", max_jobs, whole=True)
+    if not worker.wait and not stop_when_empty:
+        raise ValueError("wait is 0, so an empty queue would be asked without end: wait longer, or stop_when_empty")
