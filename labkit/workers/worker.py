@@ -48,7 +48,7 @@ class Worker(Consumer):
         _refuse_endless_asking(self, max_jobs, stop_when_empty)
         left = sys.maxsize if max_jobs is None else max_jobs
         with _on_sigterm(self.drain) if self.drains else nullcontext():
-            while self.state == "polling" and left:
+            while self.state == "polling" and left > 0:
                 received = self._work_off(min(left, self.prefetch))
                 left = 0 if stop_when_empty and not received else left - received
             event = "worker.drained" if self.state == "draining" else "worker.stopped"
