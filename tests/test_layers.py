@@ -11,7 +11,12 @@ import labkit
 
 ROOT = Path(labkit.__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
-TAUGHT = ["idempotency", "locks", "queues", "workers"]  # parts, each a file or a folder, that can be pasted into production code
+TAUGHT = [
+    "idempotency",
+    "locks",
+    "queues",
+    "workers",
+]  # parts, each a file or a folder, that can be pasted into production code
 LAYERS = [
     "__main__",
     "exercises",
