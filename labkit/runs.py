@@ -12,7 +12,7 @@ from labkit.process import MAIN, Process, Situation
 from labkit.stores.base import Store, fresh
 
 # How many stopped processes are kept, so that going on costs no run from the start.
-PARKED_PROCESSES = 32
+PARKED_PROCESSES = 128
 
 
 class Runs:

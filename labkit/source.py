@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 import sys
 from dataclasses import dataclass
@@ -58,7 +59,10 @@ def raising_line(trace: TracebackType | None) -> Line | None:
 
 
 def _is_learners(frame: FrameType) -> bool:
-    module: str = frame.f_globals.get("__name__") or ""
-    root = module.partition(".")[0]
+    return _is_learners_module(frame.f_globals.get("__name__") or "")
+
+
+@functools.cache
+def _is_learners_module(module: str) -> bool:
     # A notebook's code and a script both run as __main__, which is in no list.
-    return module == "__main__" or root not in _MACHINERY
+    return module == "__main__" or module.partition(".")[0] not in _MACHINERY

@@ -19,10 +19,12 @@ class Fix:
     ----------
     name: its name, as it is given to the incident.
     says: what it does, in one sentence.
+    replaces: fixes that are taken out again when this one is added.
     """
 
     name: str
     says: str
+    replaces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,10 @@ class Incident:
 
     def scenario(self, fixes: Collection[str], fault: str) -> Scenario:
         """The incident with these fixes and the world of a fault, for `explore`, `replay` and the rest."""
-        unknown = sorted(set(fixes) - {fix.name for fix in self.fixes})
-        if unknown or isinstance(fixes, str):
-            known = [fix.name for fix in self.fixes]
-            raise ScenarioError(f"{self.name} knows no fix {', '.join(unknown) or fixes!r}; it knows {known}")
+        known = [fix.name for fix in self.fixes]
+        unknown = [fixes] if isinstance(fixes, str) else sorted(set(fixes) - set(known))
+        if unknown:
+            raise ScenarioError(f"{self.name} knows no fix {', '.join(map(repr, unknown))}; it knows {known}")
         chosen, world = frozenset(fixes), self.fault(fault).world
 
         def scenario(lab: Lab) -> None:
@@ -82,22 +84,31 @@ class Incident:
         """Search the incident with these fixes against one fault."""
         return explore(self.scenario(fixes, fault), **self.fault(fault).budgets)
 
+    def rung(self, count: int) -> tuple[str, ...]:
+        """The fixes in place when the first so many have been added, one after another."""
+        added = self.fixes[:count]
+        replaced = {name for fix in added for name in fix.replaces}
+        return tuple(fix.name for fix in added if fix.name not in replaced)
+
+    @property
+    def corrected(self) -> tuple[str, ...]:
+        """The fixes of the highest rung."""
+        return self.rung(len(self.fixes))
+
     def climb(self) -> Ladder:
         """Search every rung, the fixes added one after another, against every fault."""
-        names = [fix.name for fix in self.fixes]
-        rungs = [tuple(names[:count]) for count in range(len(names) + 1)]
+        rungs = [self.rung(count) for count in range(len(self.fixes) + 1)]
         return Ladder(
             self, {(rung, fault.name): self.explore(rung, fault.name) for rung in rungs for fault in self.faults}
         )
 
     def ablate(self) -> Iterator[tuple[str, str | None, Verdict]]:
-        """Take each fix out of the whole.
+        """Take each fix out of the corrected program.
 
         Yields its name, the first fault that breaks the rest (None when none does), and the verdict there.
         """
-        names = [fix.name for fix in self.fixes]
-        for missing in names:
-            rest = [name for name in names if name != missing]
+        for missing in self.corrected:
+            rest = [name for name in self.corrected if name != missing]
             for fault in self.faults:
                 verdict = self.explore(rest, fault.name)
                 if verdict.outcome == "violated":

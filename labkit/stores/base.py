@@ -109,4 +109,11 @@ def fresh(reply: Any) -> Any:
     """A copy of a reply that its receiver may keep and change."""
     if reply is None or isinstance(reply, (bytes, str, int, float)):
         return reply
+    if type(reply) is list:
+        return [fresh(part) for part in reply]
+    if isinstance(reply, tuple):
+        parts = [fresh(part) for part in reply]
+        if all(new is old for new, old in zip(parts, reply, strict=True)):
+            return reply  # nothing in it can change
+        return tuple(parts) if type(reply) is tuple else type(reply)(*parts)
     return copy.deepcopy(reply)
