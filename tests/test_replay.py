@@ -124,3 +124,28 @@ def test_an_empty_schedule_is_an_execution_of_no_steps():
 def test_what_is_no_schedule_is_refused():
     with pytest.raises(ScheduleError, match="a schedule is text"):
         replay(naive, 7)
+
+
+def draws_a_member(lab):
+    jobs = lab.redis()
+    jobs.sadd("waiting", *"abcdef")
+
+    def draw(r):
+        r.set("drawn", r.spop("waiting"))
+
+    def count(r):
+        r.incr("n")
+        r.incr("n")
+
+    lab.worker("A", draw, lab.redis())
+    lab.worker("B", count, lab.redis())
+    lab.worker("C", count, lab.redis())
+    for member in b"abcdef":
+        lab.always(f"{member:c} stays", lambda member=member: jobs.get("drawn") != bytes([member]))
+
+
+def test_what_the_server_draws_depends_on_its_content_so_that_a_counterexample_replays():
+    violations = explore(draws_a_member).violations  # raised Nondeterminism when it depended on the search's numbers
+    assert len(violations) > 1
+    for name, trace in violations.items():
+        assert name in [broken.property for broken in replay(draws_a_member, trace.schedule).violations]

@@ -98,7 +98,7 @@ class EmbeddedRedis:
             queued = len(request.commands) - 2
             after = self._states.number(content._replace(watches=tuple(others)))
             return Outcome((b"OK", *[b"QUEUED"] * queued, None), after)
-        replies, reads, writes, entries, subscribers = self._run(state, content, request, now)
+        replies, reads, writes, entries, subscribers = self._run(content, request, now)
         # EXEC ends the watches of its own connection; any other write touches everybody's, one's own too.
         kept = others if name == b"MULTI" else content.watches
         watches = tuple(_touched(watch, writes) for watch in kept)
@@ -120,13 +120,14 @@ class EmbeddedRedis:
         watches = tuple(Watch(watch.connection, (), True) for watch in content.watches)
         return self._states.number(Content(lost, watches, break_all(content.subscribers)))
 
-    def _run(self, state: int, content: Content, request: Request, now: int) -> tuple[Any, ...]:
+    def _run(self, content: Content, request: Request, now: int) -> tuple[Any, ...]:
         keyspace = self._keyspace
         for command in request.commands:
             if command[0] == b"EVALSHA":
                 keyspace.learn_script(command[1], script_text(command[1]))
         read_before, serving.clock_was_read = serving.clock_was_read, False
-        with serving.at(now, random.Random(f"{self._seed}:{state}:{request!r}")):
+        # By content, not by number: another search, or a replay, may come to the same content in another order.
+        with serving.at(now, random.Random(f"{self._seed}:{content.entries!r}:{request!r}")):
             keyspace.load(content.entries, now)
             keyspace.subscribe(content.subscribers)
             replies = keyspace.execute(request.protocol, request.commands, waits=commands.waits(request) != 0)
