@@ -244,6 +244,11 @@ class Engine:
         name = self.names[worker]
         return name if actor == MAIN else f"{name}/{self.moment_of(state, worker).situation.names[actor]}"
 
+    @property
+    def first_worker(self) -> int:
+        """The place of the first worker's number in a state; what stands before it are the stores."""
+        return self._first_worker
+
     def number_of(self, state: State, worker: int) -> int:
         """The number of a worker's moment in a state; negative once it takes no step again."""
         return state[self._first_worker + worker]

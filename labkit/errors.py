@@ -15,6 +15,14 @@ class LabError(Exception):
         super().__init__(*args)
         witness(self)
 
+    def __reduce__(self) -> tuple[Callable[..., LabError], tuple[object, ...]]:
+        return _from_another_process, (type(self), *self.args)
+
+
+def _from_another_process(kind: type[LabError], *args: object) -> LabError:
+    """An error as it was raised there; whatever runs here meanwhile has nothing to do with it."""
+    return kind.__new__(kind, *args)
+
 
 class ScenarioError(LabError):
     """The scenario builds a world that the lab cannot run."""

@@ -231,25 +231,38 @@ _FORBIDDEN: list[tuple[type, str, str]] = [
 _REPLACED = _replacements()
 _REFUSED = [(owner, name, _forbidden(getattr(owner, name), instead)) for owner, name, instead in _FORBIDDEN]
 _STAND_IN = {id(getattr(owner, name)): stand_in for owner, name, stand_in in _REPLACED}
+_turn = threading.RLock()  # what is replaced is one for the whole process
 _depth = 0
 _undo: list[tuple[Any, str, Any]] = []
 
 
 @contextmanager
 def intercepted() -> Iterator[None]:
-    """Give time and chance to the lab for code that runs inside workers, until the block is left."""
+    """Give time and chance to the lab for code that runs inside workers, until the block is left.
+
+    One thread at a time: another one waits.
+    """
     global _depth
-    _depth += 1
-    if _depth == 1:
-        _replace()
-    try:
-        yield
-    finally:
-        _depth -= 1
-        if _depth == 0:
-            for owner, name, real in reversed(_undo):
-                setattr(owner, name, real)
-            _undo.clear()
+    with _turn:
+        _depth += 1
+        if _depth == 1:
+            _replace()
+        try:
+            yield
+        finally:
+            _depth -= 1
+            if _depth == 0:
+                for owner, name, real in reversed(_undo):
+                    setattr(owner, name, real)
+                _undo.clear()
+
+
+def stand_in_for_good(namespace: dict[str, Any]) -> None:
+    """Replace copies of real functions among global variables that belong to no module, and to no code but the lab's.
+
+    Nothing has to be put back: outside of workers the replacements do what the real functions do.
+    """
+    namespace.update({name: _STAND_IN[id(value)] for name, value in namespace.items() if id(value) in _STAND_IN})
 
 
 def _replace() -> None:

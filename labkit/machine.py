@@ -92,6 +92,7 @@ class Machine:
         self.steps: dict[tuple[int, int, int, int], tuple[int, int]] = {}
         self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._aged: dict[tuple[int, int], int] = {}
+        self._last_steps: list[tuple[int, int, int, int]] = []  # those with which an actor ended
         self.start_number = self._arrive(runs.first(), {})
 
     # ---- going on
@@ -101,7 +102,17 @@ class Machine:
         number, actor, state, now = key
         outcome = self._answer(number, actor, state, now)
         result = self.steps[key] = (self._go_on(number, actor, outcome.reply, outcome.wrote), outcome.state)
+        if result[0] < 0 or self.moments[result[0]].situation.endings:
+            self._last_steps.append(key)
         return result
+
+    def tell_again(self) -> None:
+        """Forget how actors ended and who was left polling, so that it is found again where it happens again."""
+        self.raised, self.returned, self.skipped_polls = {}, False, False
+        self._aged.clear()
+        for key in self._last_steps:
+            del self.steps[key]
+        self._last_steps.clear()
 
     def answer(self, number: int, actor: int, state: tuple[int, ...]) -> Outcome:
         """What an actor's next operation does."""
@@ -145,7 +156,7 @@ class Machine:
         aged = self._aged.get((number, elapsed))
         if aged is None:
             left = tuple(self._left_after(number, pending, elapsed) for pending in self.pending[number])
-            aged = self._aged[number, elapsed] = self._number(self.moments[number], left)
+            aged = self._aged[number, elapsed] = self.number(self.moments[number], left)
         return aged
 
     def _left_after(self, number: int, pending: Pending, elapsed: int) -> int:
@@ -247,13 +258,14 @@ class Machine:
         end = moment.situation.ending
         if end is None:
             left = (waits.get(actor, self._waits(moment, actor)) for actor in moment.situation.actors)
-            return self._number(moment, tuple(left))
+            return self.number(moment, tuple(left))
         if end.killed:
             return DEAD
         self.returned = self.returned or end.error is None
         return FINISHED if end.error is None else RAISED
 
-    def _number(self, moment: Moment, left: tuple[int, ...]) -> int:
+    def number(self, moment: Moment, left: tuple[int, ...]) -> int:
+        """The number of a moment, together with how long each of its actors still waits."""
         number = self._numbers.get((id(moment), left))
         if number is None:
             number = self._numbers[id(moment), left] = len(self.moments)

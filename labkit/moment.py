@@ -17,6 +17,9 @@ class _Word:
     def __repr__(self) -> str:
         return self._word
 
+    def __reduce__(self) -> str:
+        return self._word  # there is one of each, in every process
+
 
 LOST, SIGNAL, JUMP = _Word("LOST"), _Word("SIGNAL"), _Word("JUMP")
 INTERRUPTIONS = (SIGNAL, JUMP)  # after which what was asked is still to be done
@@ -54,6 +57,8 @@ class Asked(NamedTuple):
 
 
 Round = tuple[Asked, ...]
+# What leads from one moment to the next: who had which reply, whether the operation wrote, and where that leaves it.
+Link = tuple[int, object, bool, Situation]
 
 
 class Moment:
@@ -86,6 +91,7 @@ class Moment:
         "reply",
         "round",
         "situation",
+        "wrote",
     )
 
     def __init__(
@@ -99,7 +105,7 @@ class Moment:
         pauses: bool = False,
     ) -> None:
         self.parent, self.actor, self.reply, self.pauses = parent, actor, reply, pauses
-        self.situation, self.printed = situation, printed
+        self.situation, self.printed, self.wrote = situation, printed, wrote
         self.after: dict[tuple[int, str, bool], Moment] = {}
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.interrupted: tuple[object, ...] = () if parent is None else parent.interrupted
@@ -142,6 +148,11 @@ class Moment:
     def operation(self) -> Operation:
         """What the worker's function asks for next; only while the worker has not ended."""
         return self.operation_of(MAIN)
+
+    @property
+    def link(self) -> Link:
+        """What led here from the parent, as plain data for another process that knows the parent."""
+        return self.actor, self.reply, self.wrote, self.situation
 
     def path(self) -> list[Moment]:
         """The moments from the start to this one."""

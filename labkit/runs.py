@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from labkit.actor import Jump, Lost, Signal
 from labkit.errors import Nondeterminism
-from labkit.moment import JUMP, LOST, SIGNAL, Moment
+from labkit.moment import JUMP, LOST, SIGNAL, Link, Moment
 from labkit.process import MAIN, Process, Situation
 from labkit.stores.base import Store, fresh
 
@@ -46,9 +46,9 @@ class Runs:
         """The moment at which the worker takes its first step."""
         process = self._begin()
         situation, printed = process.resume()
-        moment = Moment(None, MAIN, None, situation, printed, pauses=self._pauses(situation, MAIN))
-        self._park(moment, process)
-        return moment
+        self._root = Moment(None, MAIN, None, situation, printed, pauses=self._pauses(situation, MAIN))
+        self._park(self._root, process)
+        return self._root
 
     def after(self, moment: Moment, actor: int, reply: object, wrote: bool) -> Moment:
         """The moment that follows a reply to an actor; runs the worker's code when this history is new."""
@@ -61,6 +61,22 @@ class Runs:
             child = moment.after[known] = Moment(moment, actor, reply, situation, printed, wrote, pauses)
             self._park(child, process)
         return child
+
+    def adopt(self, parent: Moment | None, link: Link) -> Moment:
+        """The moment that another process describes; the worker's code need not run here for it.
+
+        `Nondeterminism` when the code did something else here.
+        """
+        actor, reply, wrote, situation = link
+        known = (actor, repr(reply), wrote)
+        moment = self._root if parent is None else parent.after.get(known)
+        if moment is None:
+            assert parent is not None
+            moment = Moment(parent, actor, reply, situation, "", wrote, self._pauses(situation, actor))
+            parent.after[known] = moment
+        else:
+            self._compare(moment.depth + 1, situation, moment.situation)
+        return moment
 
     def rehearse(self, moment: Moment) -> None:
         """Run a history once more; `Nondeterminism` when the worker does something else this time."""

@@ -7,6 +7,7 @@ states is exact: a state is everything that can matter for what comes after it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from labkit.engine import Engine, Move, State
@@ -58,50 +59,55 @@ class BreadthFirst:
     """
 
     def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
-        self._engine, self._limits = engine, limits or Limits()
-        self._progress = Progress(self._limits.states)
+        self.engine, self.limits = engine, limits or Limits()
+        self.progress = Progress(self.limits.states)
         self.found = Found()
-        self._layer: list[State] = [engine.start]
-        self._next_layer: list[State] = []
-        self._visited = 0
+        self.layer: list[State] = [engine.start]
+        self.next_layer: list[State] = []
+        self.visited = 0
 
     def run(self) -> Found:
         """Search until every state was visited, every property is violated, or a limit is reached."""
         found, depth = self.found, 0
-        found.depths[self._engine.start] = 0
+        found.depths[self.engine.start] = 0
         try:
-            while self._layer and found.stopped is None:
-                self._visit_layer(depth)
-                if len(found.targets) == len(self._engine.properties) > 0:
+            while self.layer and found.stopped is None:
+                self.visit_layer(depth)
+                if len(found.targets) == len(self.engine.properties) > 0:
                     break  # the layer is complete, so nothing shorter is left to find
-                self._layer, self._next_layer, depth = self._next_layer, [], depth + 1
+                self.layer, self.next_layer, depth = self.next_layer, [], depth + 1
         except KeyboardInterrupt:
             found.stopped = "interrupted"
         finally:
-            self._progress.close()
-        found.unvisited = len(found.depths) - self._visited
+            self.progress.close()
+        found.unvisited = len(found.depths) - self.visited
         return found
 
-    def _visit_layer(self, depth: int) -> None:
+    def visit_layer(self, depth: int) -> None:
+        """Visit every state of the layer."""
+        self.visit(self.layer, depth)  # grows while it is walked
+
+    def visit(self, states: Iterable[State], depth: int) -> None:
+        """Visit states of the layer: judge them, and put what they lead to into this layer or the next."""
         found = self.found
-        depths, layer = found.depths, self._layer
-        for state in layer:  # grows while it is walked
+        depths, layer = found.depths, self.layer
+        for state in states:
             if depths[state] != depth:
                 continue  # a shorter way was found since
-            self._visited += 1
-            moves = self._engine.moves(state)
+            self.visited += 1
+            moves = self.engine.moves(state)
             self._judge(state, moves, depth)
             found.transitions += len(moves)
             for _, cost, after in moves:
                 known = depths.get(after)
                 if known is None or known > depth + cost:
                     depths[after] = depth + cost
-                    (self._next_layer if cost else layer).append(after)
+                    (self.next_layer if cost else layer).append(after)
             if self._limit_reached():
                 return
 
     def _judge(self, state: State, moves: list[Move], depth: int) -> None:
-        engine, found = self._engine, self.found
+        engine, found = self.engine, self.found
         end = engine.is_end(move.code for move in moves) and not engine.is_cut(state)
         if end:
             found.ends.append(state)
@@ -114,7 +120,7 @@ class BreadthFirst:
 
     def _limit_reached(self) -> bool:
         found = self.found
-        if self._visited % 4096 == 0:
-            self._progress.show(len(found.depths), len(found.depths) - self._visited)
-        found.stopped = self._limits.reached(len(found.depths), self._visited, self._engine.deepest())
+        if self.visited % 4096 == 0:
+            self.progress.show(len(found.depths), len(found.depths) - self.visited)
+        found.stopped = self.limits.reached(len(found.depths), self.visited, self.engine.deepest())
         return found.stopped is not None

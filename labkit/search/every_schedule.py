@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from contextlib import nullcontext
 
 from labkit.budgets import Budgets
 from labkit.engine import Engine
-from labkit.errors import Nondeterminism
+from labkit.errors import Nondeterminism, ScenarioError
 from labkit.execution import replay
 from labkit.interception import intercepted
 from labkit.lab import Scenario
+from labkit.portable_scenario import pack_scenario
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
 from labkit.search.limits import Limits
+from labkit.search.spread import Spread
 from labkit.stores.clock import ClockWasRead
 from labkit.trace import Trace
 from labkit.verdict import Bounds, Verdict
@@ -34,6 +39,7 @@ def explore(
     max_states: int = 500_000,
     max_seconds: float | None = None,
     max_megabytes: float | None = None,
+    executor: Executor | None = None,
 ) -> Verdict:
     """Search every schedule within the budgets, and answer with shortest counterexamples.
 
@@ -53,56 +59,78 @@ def explore(
     max_states: how many distinct states to see at most; a search cut short is `undetermined` at best.
     max_seconds, max_megabytes: how much real time, and how much memory for the whole process, to use at most.
         Outcomes then depend on the machine; notebooks avoid it.
+    executor: spreads the search over its processes, such as a `concurrent.futures.ProcessPoolExecutor` or a Dask
+        client's `get_executor()`. The verdict is the same. They must be able to load the scenario: write it with
+        `def` at the top level of a module, or install cloudpickle. Their memory is not counted.
 
     Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
     """
     limits = Limits.of(max_states, max_seconds, max_megabytes)
+    if executor is not None and not isinstance(executor, Executor):
+        raise ScenarioError(
+            f"executor is a concurrent.futures.Executor, not {type(executor).__name__}; a Dask client has one: "
+            "client.get_executor()"
+        )
     budgets = Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers)
     started = _real_clock()
-    with intercepted():
+
+    def search(engine: Engine) -> BreadthFirst:
+        if executor is None:
+            return BreadthFirst(engine, limits)
+        return Spread(engine, limits, executor, pack_scenario(scenario))
+
+    # Other threads, such as those of an executor, need their turn while a spread search waits for them.
+    with intercepted() if executor is None else nullcontext():
         try:
-            return _explore(scenario, budgets, seed, limits, absolute=False, started=started)
+            return _explore(scenario, budgets, seed, search, absolute=False, started=started)
         except ClockWasRead:
             # A step reads the clock as a value: from here on, the time belongs to the state.
-            return _explore(scenario, budgets, seed, limits, absolute=True, started=started)
+            return _explore(scenario, budgets, seed, search, absolute=True, started=started)
 
 
 def _explore(
     scenario: Scenario,
     budgets: Budgets,
     seed: int,
-    limits: Limits,
+    search: Callable[[Engine], BreadthFirst],
     absolute: bool,
     started: float,
 ) -> Verdict:
-    engine = Engine(scenario, budgets, seed=seed, absolute=absolute)
+    with intercepted():
+        engine = Engine(scenario, budgets, seed=seed, absolute=absolute)
     try:
-        found = BreadthFirst(engine, limits).run()
-        for machine in engine.machines:
-            machine.rehearse()
-        engine.check_python_state()
-        violations = _counterexamples(scenario, engine, found)
-        skipped = engine.skipped_polls()
-        return Verdict(
-            _outcome(found, violations, skipped),
-            tuple(prop.name for prop in engine.properties),
-            violations,
-            len(found.depths),
-            found.transitions,
-            len(found.ends),
-            _real_clock() - started,
-            Bounds.of(engine, seed),
-            found.stopped,
-            found.unvisited,
-            engine.raised(),
-            tuple(machine.name for machine in engine.machines if not machine.returned),
-            tuple(sorted(engine.world.asked - engine.sections())) if found.stopped is None else (),
-            tuple(skipped),
-            _left_waiting(engine, found),
-            _name_of(scenario),
-        )
+        found = search(engine).run()
+        with intercepted():
+            return _verdict(scenario, engine, found, started)
     finally:
-        engine.close()
+        with intercepted():
+            engine.close()
+
+
+def _verdict(scenario: Scenario, engine: Engine, found: Found, started: float) -> Verdict:
+    for machine in engine.machines:
+        machine.rehearse()
+    engine.check_python_state()
+    violations = _counterexamples(scenario, engine, found)
+    skipped = engine.skipped_polls()
+    return Verdict(
+        _outcome(found, violations, skipped),
+        tuple(prop.name for prop in engine.properties),
+        violations,
+        len(found.depths),
+        found.transitions,
+        len(found.ends),
+        _real_clock() - started,
+        Bounds.of(engine, engine.world.seed),
+        found.stopped,
+        found.unvisited,
+        engine.raised(),
+        tuple(machine.name for machine in engine.machines if not machine.returned),
+        tuple(sorted(engine.world.asked - engine.sections())) if found.stopped is None else (),
+        tuple(skipped),
+        _left_waiting(engine, found),
+        _name_of(scenario),
+    )
 
 
 def _name_of(scenario: Scenario) -> str:

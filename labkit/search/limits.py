@@ -40,6 +40,10 @@ class Limits:
                 raise ScenarioError(f"{name} is a number above 0, or None, not {value!r}")
         return cls(max_states, None if max_seconds is None else _real_clock() + max_seconds, max_megabytes)
 
+    def seconds_left(self) -> float | None:
+        """How many seconds of real time are left, 0 or more; None when there is no limit."""
+        return None if self.until is None else max(0.0, self.until - _real_clock())
+
     def reached(self, states: int, visited: int, steps: int) -> str | None:
         """Which limit is reached, in words, or None; `steps` are those of the worker that took most."""
         if steps > MOST_STEPS_OF_A_WORKER:
@@ -47,7 +51,7 @@ class Limits:
         if states > self.states:
             return f"limit of {self.states:,} states"
         if visited % 256 == 0:
-            if self.until is not None and _real_clock() > self.until:
+            if self.until is not None and _real_clock() >= self.until:
                 return "limit of seconds"
             if self.megabytes is not None and memory_in_use() > self.megabytes:
                 return f"limit of {self.megabytes:g} megabytes"

@@ -88,6 +88,12 @@ class Store(Protocol):
     def contents(self, state: int) -> Any:
         """The content of a state as plain, comparable data."""
 
+    def portable(self, state: int) -> Any:
+        """All that a state is, as plain data: another process knows the state by it."""
+
+    def adopt(self, portable: Any) -> int:
+        """The number of a state that another process describes."""
+
 
 @dataclass
 class Interned:

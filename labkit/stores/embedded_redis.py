@@ -207,6 +207,13 @@ class EmbeddedRedis:
         content: Content = self._states.values[state]
         return content.entries
 
+    def portable(self, state: int) -> Content:
+        value: Content = self._states.values[state]
+        return value
+
+    def adopt(self, portable: Content) -> int:
+        return self._states.number(portable)
+
 
 def _aged(entries: tuple[Entry, ...], elapsed: int) -> tuple[Entry, ...]:
     """What is left of keys after some time; a key is gone at its deadline."""

@@ -19,6 +19,11 @@ def knows_script(sha: bytes) -> bool:
     return sha in _TEXTS
 
 
+def known_scripts() -> tuple[bytes, ...]:
+    """Every script that was ever loaded."""
+    return tuple(_TEXTS.values())
+
+
 def script_text(sha: bytes) -> bytes:
     """The script with this SHA-1; empty when it is unknown."""
     return _TEXTS.get(sha, b"")

@@ -82,3 +82,8 @@ class ServiceLog:
     def contents(self, state: int) -> tuple[Call, ...]:
         effects: tuple[Call, ...] = self._states.values[state]
         return effects
+
+    portable = contents
+
+    def adopt(self, portable: tuple[Call, ...]) -> int:
+        return self._states.number(portable)

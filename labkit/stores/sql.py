@@ -192,6 +192,11 @@ class SqlDatabase:
     def contents(self, state: int) -> Any:
         return self._states.values[state]
 
+    portable = contents
+
+    def adopt(self, portable: Any) -> int:
+        return self._states.number(portable)
+
 
 def is_write(request: Statement) -> bool:
     """Whether a statement begins a transaction, as one that may change something does."""
