@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from labkit.actor import Operation, Step
 from labkit.process import MAIN, Situation
@@ -57,8 +57,9 @@ class Asked(NamedTuple):
 
 
 Round = tuple[Asked, ...]
-# What leads from one moment to the next: who had which reply, whether the operation wrote, and where that leaves it.
-Link = tuple[int, object, bool, Situation]
+# What leads from one moment to the next, as plain data: who had which reply, whether the operation wrote, what is asked
+# next, and the rest of the situation.
+Link = tuple[int, object, bool, tuple[Operation | None, ...], tuple[Any, ...]]
 
 
 class Moment:
@@ -151,8 +152,11 @@ class Moment:
 
     @property
     def link(self) -> Link:
-        """What led here from the parent, as plain data for another process that knows the parent."""
-        return self.actor, self.reply, self.wrote, self.situation
+        """What led here, for another process that knows the parent."""
+        at = self.situation
+        # Lines of code are left out: what is shown to people is executed again where it is shown.
+        operations = tuple(None if step is None else step.operation for step in at.steps)
+        return self.actor, self.reply, self.wrote, operations, (at.since, at.names, at.woken, at.endings, at.sections)
 
     def path(self) -> list[Moment]:
         """The moments from the start to this one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 
-from labkit.actor import Jump, Lost, Signal
+from labkit.actor import Jump, Lost, Signal, Step
 from labkit.errors import Nondeterminism
 from labkit.moment import JUMP, LOST, SIGNAL, Link, Moment
 from labkit.process import MAIN, Process, Situation
@@ -67,7 +67,8 @@ class Runs:
 
         `Nondeterminism` when the code did something else here.
         """
-        actor, reply, wrote, situation = link
+        actor, reply, wrote, operations, rest = link
+        situation = Situation(tuple(operation and Step(operation, None) for operation in operations), *rest)
         known = (actor, repr(reply), wrote)
         moment = self._root if parent is None else parent.after.get(known)
         if moment is None:
