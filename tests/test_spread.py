@@ -28,7 +28,7 @@ from labkit import (
 from labkit.machine import Machine
 from labkit.moment import Moment
 from labkit.portable_scenario import pack_scenario, unpack_scenario
-from labkit.search import progress, spread
+from labkit.search import progress, slices, spread
 from labkit.stores.embedded_redis import Content, EmbeddedRedis
 from labkit.stores.services import ServiceLog
 from labkit.watchdog import watchdog
@@ -69,7 +69,7 @@ class Disorderly(Executor):
         if self.chance:
             self.chance.shuffle(self.waiting)
             if self.chance.random() < 0.2:
-                spread._kept.search = ""
+                slices._kept.search = ""
         while self.waiting:
             future, task = self.waiting.pop()
             if not future.set_running_or_notify_cancel():
@@ -235,16 +235,16 @@ def forget_idempotency_keys(monkeypatch):
 
 
 def answer_without(monkeypatch, **fields):
-    answer = spread._answer
-    monkeypatch.setattr(spread, "_answer", lambda engine, errand: answer(engine, errand)._replace(**fields))
+    answer = slices._answer
+    monkeypatch.setattr(slices, "_answer", lambda engine, errand: answer(engine, errand)._replace(**fields))
 
 
 def forget_how_workers_ended(monkeypatch):
-    answer_without(monkeypatch, told=[(False, {}, False)] * 3)
+    answer_without(monkeypatch, told=[(False, set(), False)] * 3)
 
 
 def forget_who_was_left_polling(monkeypatch):
-    answer_without(monkeypatch, told=[(True, {}, False)] * 3)
+    answer_without(monkeypatch, told=[(True, set(), False)] * 3)
 
 
 def forget_which_sections_were_asked_about(monkeypatch):
@@ -274,7 +274,7 @@ MUTANTS = [
     (forget_idempotency_keys, "payments_retried"),
     (forget_how_workers_ended, "different_errors"),
     (take_the_last_slice_in_first, "different_errors"),
-    (remember_how_workers_ended_in_other_slices, "different_errors"),
+    (remember_how_workers_ended_in_other_slices, "blocking_lock"),
     (forget_who_was_left_polling, "hopeless_poller"),
     (forget_which_sections_were_asked_about, "somebody_waits"),
     (forget_which_thread_had_the_reply, "heartbeats"),

@@ -8,73 +8,24 @@ which something goes wrong, is visited here, one state after the other, so that 
 
 from __future__ import annotations
 
-import threading
 import uuid
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Executor, Future
+from contextlib import nullcontext
 from itertools import islice
-from typing import NamedTuple
 
-from labkit.actor import Ending
-from labkit.budgets import Budgets
 from labkit.engine import Engine, State
 from labkit.errors import LabError, Nondeterminism
 from labkit.interception import intercepted
-from labkit.lab import Scenario
-from labkit.portable_scenario import unpack_scenario
-from labkit.portable_state import Parcel, pack, unpack
+from labkit.portable_state import pack, unpack
 from labkit.search.breadth_first import BreadthFirst
 from labkit.search.limits import Limits
-from labkit.stores.clock import ClockWasRead
+from labkit.search.slices import Answer, Errand, visit_slice
 
 SMALLEST_SLICE, LARGEST_SLICE = 250, 4_000  # states; to send fewer costs more than to visit them here
 SLICES_OF_A_LAYER = 8  # fewer and larger ones would find fewer states twice, and keep fewer processes busy
 MOST_UNDER_WAY = 256  # slices: enough for any executor, and no more than memory holds
-
-
-class Errand(NamedTuple):
-    """What a process is asked to do.
-
-    Parameters
-    ----------
-    search: a name of the search; a process keeps what it learns for the next slice of the same one.
-    scenario, budgets, seed, absolute: what to make an engine of.
-    start: the scenario's first state, which must be the same there.
-    states: the slice.
-    known: properties that were violated by something shorter.
-    """
-
-    search: str
-    scenario: bytes
-    budgets: Budgets
-    seed: int
-    absolute: bool
-    start: Parcel
-    states: Parcel
-    known: frozenset[str]
-
-
-class Answer(NamedTuple):
-    """What a process found in a slice.
-
-    Parameters
-    ----------
-    states: lists of states: all that the slice leads to, in the order in which they were found; those among them that
-        cost nothing; ends; and where violations begin and happen.
-    violations: for each of the latter, the property and the cost.
-    transitions: how many choices were followed.
-    told: for each worker, whether it returned, its actors that raised, and whether it was left polling in the slice.
-    asked: sections that properties ask about.
-    deepest: the most steps of a worker that the process has seen in any slice.
-    """
-
-    states: Parcel
-    violations: list[tuple[str, int]]
-    transitions: int
-    told: list[tuple[bool, dict[str, Ending], bool]]
-    asked: set[str]
-    deepest: int
 
 
 class Spread(BreadthFirst):
@@ -139,20 +90,19 @@ class Spread(BreadthFirst):
                 raise
             found.stopped = limits.reached(len(depths), 0, 0)
             return
-        except LabError as error:
+        except LabError:
             self.visit(part, depth)  # raises the same, unless it comes from how that process differs from this one
             if found.stopped is None:
-                raise error
+                raise
             return
         if answer is None or limits.reached(len(depths) + answer.states.lengths[0], 1, answer.deepest):
             self.visit(part, depth)
             return
-        new, free, ends, before, after = unpack(self.engine, answer.states)
-        for machine, (returned, raised, skipped) in zip(self.engine.machines, answer.told, strict=True):
+        self._see_errors(part, set().union(*(raised for _, raised, _ in answer.told)))
+        for machine, (returned, _, skipped) in zip(self.engine.machines, answer.told, strict=True):
             machine.returned |= returned
-            for name, ending in raised.items():
-                machine.raised.setdefault(name, ending)  # the first one tells
             machine.skipped_polls |= skipped
+        new, free, ends, before, after = unpack(self.engine, answer.states)
         self.engine.world.asked |= answer.asked
         for (name, cost), target in zip(answer.violations, zip(before, after, strict=True), strict=True):
             found.violated((name,), depth + cost, target)
@@ -166,75 +116,13 @@ class Spread(BreadthFirst):
         self.progress.show(len(depths), len(depths) - self.visited)
         found.stopped = limits.reached(len(depths), 0, self.engine.deepest())
 
-
-# ---- in the executor's processes
-
-
-class _Kept(threading.local):
-    """What a thread of an executor's process keeps between slices: greenlets and connections belong to one thread."""
-
-    search = ""
-    engine: Engine | None = None
-
-
-_kept = _Kept()
-
-
-def visit_slice(errand: Errand) -> Answer | None:
-    """Visit a slice of a layer; None when it must be visited where the search is."""
-    scenario = unpack_scenario(errand.scenario) if _kept.search != errand.search else None
-    with intercepted():
-        try:
-            if scenario is not None:
-                _kept.search, _kept.engine = "", None
-                _kept.engine = _engine(errand, scenario)
-                _kept.search = errand.search
-            assert _kept.engine is not None
-            return _answer(_kept.engine, errand)
-        except ClockWasRead:
-            return None
-        except BaseException:
-            _kept.search = ""  # what was interrupted is in no known state
-            raise
-        finally:
-            if _kept.engine is not None:
-                _kept.engine.close()  # between slices nothing is suspended, so this process may end at any time
-
-
-def _engine(errand: Errand, scenario: Scenario) -> Engine:
-    engine = Engine(scenario, errand.budgets, seed=errand.seed, absolute=errand.absolute)
-    if unpack(engine, errand.start) != [[engine.start]]:
-        raise Nondeterminism(
-            "the scenario builds another world in a process of the executor than here. Look for environment variables, "
-            "files and arguments that it reads, for iteration over a set, or for an unseeded random generator."
-        )
-    return engine
-
-
-def _answer(engine: Engine, errand: Errand) -> Answer | None:
-    (states,) = unpack(engine, errand.states)
-    for machine in engine.machines:
-        machine.tell_again()
-    search = BreadthFirst(engine)
-    search.layer = []
-    search.found.depths.update(dict.fromkeys(states, 0))
-    search.visit(states, 0)
-    engine.check_python_state()
-    found = search.found
-    if found.stopped is not None:
-        return None
-    violations = [
-        (name, cost, target)
-        for name, (cost, targets) in found.targets.items()
-        if name not in errand.known
-        for target in targets
-    ]
-    before, after = ([target[side] for _, _, target in violations] for side in (0, 1))
-    return Answer(
-        pack(engine, list(islice(found.depths, len(states), None)), search.layer, found.ends, before, after),
-        [(name, cost) for name, cost, _ in violations],
-        found.transitions,
-        [(machine.returned, machine.raised, machine.skipped_polls) for machine in engine.machines],
-        set(engine.world.asked),
-        engine.deepest(),
-    )
+    def _see_errors(self, part: list[State], names: set[str]) -> None:
+        """Let actors raise here too that raised for the first time: the first error of each is shown, with its line."""
+        with intercepted() if names - self.engine.raised().keys() else nullcontext():
+            for state in part:
+                if names <= self.engine.raised().keys():
+                    return
+                self.engine.moves(state)
+        who = " and ".join(sorted(names - self.engine.raised().keys()))
+        if who:
+            raise Nondeterminism(f"{who} raised an exception in a process of the executor, and does not here")
