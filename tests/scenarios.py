@@ -271,6 +271,28 @@ def leases(lab):
     lab.at_end("both are done", lambda: jobs.llen("log") >= 3)
 
 
+def listen(r, name):
+    with r.pubsub(ignore_subscribe_messages=True) as news:
+        news.subscribe("news")
+        news.get_message()  # the confirmation
+        if message := news.get_message(timeout=None if name == "A" else 5):
+            r.rpush(name, message["data"])
+
+
+def publish(r):
+    r.publish("news", "first")
+    r.rpush("told", r.publish("news", "second"))
+
+
+def subscribers(lab):
+    jobs = lab.redis()
+    for name in "AB":
+        lab.worker(name, listen, lab.redis(), name)
+    lab.worker("P", publish, lab.redis())
+    lab.always("nobody hears the second first", lambda: b"second" not in jobs.lrange("A", 0, 0))
+    lab.at_end("somebody hears", lambda: jobs.exists("A") or jobs.exists("B"))
+
+
 def count_to(r, most):
     while r.incr("n") < most:
         pass
@@ -304,7 +326,7 @@ def check_that_remembers(lab):
 
 def unsupported_at_last(lab):
     counting(lab)
-    lab.worker("P", lambda r: r.incr("n") == 4 and r.publish("news", "4"), lab.redis())
+    lab.worker("P", lambda r: r.incr("n") == 4 and r.config_get("*"), lab.redis())
 
 
 def look_around(r):
@@ -378,5 +400,6 @@ CASES = {
     "stamped": (stamped, {"pauses": 1, "seed": 3}),
     "heartbeats": (heartbeats, {"pauses": 1}),
     "leases": (leases, {"failovers": 1, "jumps": 1}),
+    "subscribers": (subscribers, {}),
     "spinning": (spinning, {"max_states": 200}),
 }

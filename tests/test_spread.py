@@ -228,6 +228,11 @@ def forget_what_the_replica_lacks(monkeypatch):
     monkeypatch.setattr(EmbeddedRedis, "portable", lambda self, state: portable(self, state)._replace(replica=()))
 
 
+def forget_who_is_subscribed(monkeypatch):
+    portable = EmbeddedRedis.portable
+    monkeypatch.setattr(EmbeddedRedis, "portable", lambda self, state: portable(self, state)._replace(subscribers=()))
+
+
 def forget_idempotency_keys(monkeypatch):
     portable = ServiceLog.portable
     without = lambda self, state: tuple(call._replace(idempotency_key=None) for call in portable(self, state))  # noqa: E731
@@ -279,6 +284,7 @@ MUTANTS = [
     (forget_which_sections_were_asked_about, "somebody_waits"),
     (forget_which_thread_had_the_reply, "heartbeats"),
     (forget_what_the_replica_lacks, "leases"),
+    (forget_who_is_subscribed, "subscribers"),
 ]
 
 
