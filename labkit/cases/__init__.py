@@ -8,11 +8,22 @@ from labkit.cases import (
     redelivery,
     renewal,
     shutdown,
+    status,
     streams,
 )
 from labkit.cases.case import Case, Inexpressible, Result
 
-_ROOMS = (clocks_and_failover, held_locks, kept_locks, popped_jobs, redelivery, renewal, shutdown, streams)
+_ROOMS = (
+    clocks_and_failover,
+    held_locks,
+    kept_locks,
+    popped_jobs,
+    redelivery,
+    renewal,
+    shutdown,
+    status,
+    streams,
+)
 
 
 def _place(name: str) -> tuple[int, str]:
