@@ -44,9 +44,9 @@ def table(results: Iterable[Result | Inexpressible]) -> str:
     """One row for each case, and a line of totals."""
     rows = [_row(result) for result in results]
     heads = ("id", "title", "broken", "length", "known", "s", "fixed", "states", "s")
-    lines = ["{:7}{:{}}{:14}{:>7}{:>7}{:>6}  {:13}{:>9}{:>6}".format(*heads[:2], TITLE + 2, *heads[2:])]
+    lines = ["{:8}{:{}}{:14}{:>7}{:>7}{:>6}  {:13}{:>9}{:>6}".format(*heads[:2], TITLE + 2, *heads[2:])]
     for row in rows:
-        start = f"{row['id']:7}{_short(row['title']):{TITLE + 2}}"
+        start = f"{row['id']:8}{_short(row['title']):{TITLE + 2}}"
         if "reason" in row:
             lines.append(f"{start}not expressible: {row['reason']}")
             continue
