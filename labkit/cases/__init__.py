@@ -2,6 +2,7 @@
 
 from labkit.cases import (
     clocks_and_failover,
+    completion_article,
     held_locks,
     kept_locks,
     outbox,
@@ -18,6 +19,7 @@ from labkit.cases.case import Case, Inexpressible, Result
 
 _ROOMS = (
     clocks_and_failover,
+    completion_article,
     held_locks,
     kept_locks,
     outbox,
