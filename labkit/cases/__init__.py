@@ -3,6 +3,7 @@
 from labkit.cases import (
     clocks_and_failover,
     completion_article,
+    deploy_article,
     held_locks,
     kept_locks,
     outbox,
@@ -20,6 +21,7 @@ from labkit.cases.case import Case, Inexpressible, Result
 _ROOMS = (
     clocks_and_failover,
     completion_article,
+    deploy_article,
     held_locks,
     kept_locks,
     outbox,
