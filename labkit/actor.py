@@ -10,7 +10,7 @@ import inspect
 import signal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import greenlet
@@ -43,10 +43,12 @@ class Step:
     ----------
     operation: what it asks for.
     line: the learner's line that asks.
+    again: whether it has asked before and was interrupted: its wait goes on.
     """
 
     operation: Operation
     line: Line | None
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class Actor(greenlet.greenlet):  # type: ignore[misc]
                 self._handle(signal.SIGTERM)
             else:
                 self.process.skew += self.process.jump
+            step = replace(step, again=True)
         return reply
 
     def _ask(self, message: Step | Ending) -> Any:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from labkit.actor import Ending
-from labkit.moment import INTERRUPTIONS, LOST, READ_THE_CLOCK, Asked, Moment
+from labkit.moment import INTERRUPTIONS, LOST, READ_THE_CLOCK, SIGNAL, Asked, Moment
 from labkit.process import MAIN
 from labkit.runs import Runs
 from labkit.stores.base import FOR_EVER, Outcome, Store
@@ -78,8 +78,10 @@ class Machine:
         self.name = runs.name
         self.runs = runs
         self._stores, self._slots, self._polls = stores, slots, polls
-        # By number: the moment, what its actors are about to do, and which of them can step.
+        # By number: the moment, how long its actors wait (and last, what is left of a wait while a signal's handler takes
+        # steps of its own), what they are about to do, and which of them can step.
         self.moments: list[Moment] = []
+        self.waits: list[tuple[int, ...]] = []
         self.pending: list[tuple[Pending, ...]] = []
         self._free: list[tuple[int, ...]] = []
         self._unsure: list[tuple[Pending, ...]] = []
@@ -132,31 +134,30 @@ class Machine:
         return self._go_on(number, MAIN, word, wrote=True)
 
     def _go_on(self, number: int, actor: int, reply: object, wrote: bool) -> int:
-        moment = self.moments[number]
+        moment, before = self.moments[number], self.pending_of(number, actor)
         child = self.after(moment, actor, reply, wrote)
+        interrupted = before.left if reply is SIGNAL else self.waits[number][-1]
+        if child.situation.ending is not None:
+            return self._arrive(child, {})
         waits = {
             pending.actor: pending.left
             for pending in self.pending[number]
-            if (pending.actor != actor or reply in INTERRUPTIONS)
-            and self._stands_still(moment, child, pending.actor, actor)
+            if child.situation.since[pending.actor] == moment.situation.since[pending.actor]
         }
-        return self._arrive(child, waits)
-
-    def _stands_still(self, moment: Moment, child: Moment, place: int, actor: int) -> bool:
-        """Whether an actor waits on as it did, although another stepped or it was interrupted."""
-        before, after = moment.situation, child.situation
-        if after.ending is not None or after.steps[place] is None:
-            return False
-        if place == actor:
-            return child.operation_of(place) == moment.operation_of(place)
-        return after.since[place] == before.since[place]
+        step = child.situation.steps[actor]
+        if step is not None and step.again:
+            waits[actor] = before.left if reply in INTERRUPTIONS else interrupted
+            interrupted = 0
+        return self._arrive(child, waits, interrupted)
 
     def age(self, number: int, elapsed: int) -> int:
         """The number after time has passed."""
         aged = self._aged.get((number, elapsed))
         if aged is None:
-            left = tuple(self._left_after(number, pending, elapsed) for pending in self.pending[number])
-            aged = self._aged[number, elapsed] = self.number(self.moments[number], left)
+            left = (self._left_after(number, pending, elapsed) for pending in self.pending[number])
+            interrupted = self.waits[number][-1]
+            interrupted = interrupted if interrupted <= 0 else max(0, interrupted - elapsed)
+            aged = self._aged[number, elapsed] = self.number(self.moments[number], (*left, interrupted))
         return aged
 
     def _left_after(self, number: int, pending: Pending, elapsed: int) -> int:
@@ -250,7 +251,7 @@ class Machine:
 
     # ---- numbers
 
-    def _arrive(self, moment: Moment, waits: dict[int, int]) -> int:
+    def _arrive(self, moment: Moment, waits: dict[int, int], interrupted: int = 0) -> int:
         """The number of a moment that the worker has just come to; `waits` has what is left of longer waits."""
         for name, ending in moment.situation.endings:
             if ending.error is not None:
@@ -258,18 +259,20 @@ class Machine:
         end = moment.situation.ending
         if end is None:
             left = (waits.get(actor, self._waits(moment, actor)) for actor in moment.situation.actors)
-            return self.number(moment, tuple(left))
+            return self.number(moment, (*left, interrupted))
         if end.killed:
             return DEAD
         self.returned = self.returned or end.error is None
         return FINISHED if end.error is None else RAISED
 
-    def number(self, moment: Moment, left: tuple[int, ...]) -> int:
-        """The number of a moment, together with how long each of its actors still waits."""
-        number = self._numbers.get((id(moment), left))
+    def number(self, moment: Moment, waits: tuple[int, ...]) -> int:
+        """The number of a moment, together with how long each of its actors still waits; see `waits`."""
+        number = self._numbers.get((id(moment), waits))
         if number is None:
-            number = self._numbers[id(moment), left] = len(self.moments)
-            pending = tuple(map(self._pending, [moment] * len(left), moment.situation.actors, left))
+            number = self._numbers[id(moment), waits] = len(self.moments)
+            pairs = zip(moment.situation.actors, waits, strict=False)
+            pending = tuple(self._pending(moment, actor, left) for actor, left in pairs)
+            self.waits.append(waits)
             self.moments.append(moment)
             self.pending.append(pending)
             self._free.append(tuple(one.actor for one in pending if one.is_free))

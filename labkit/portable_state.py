@@ -26,7 +26,7 @@ class Histories(NamedTuple):
     Parameters
     ----------
     links: moments, parents first, each as the place of its parent and what led on from there.
-    numbers: for each number, the place of its moment and how long each of the worker's actors still waits.
+    numbers: for each number, the place of its moment and the machine's `waits`.
     """
 
     links: list[tuple[int, Link]]
@@ -98,7 +98,7 @@ def _histories(machine: Machine, column: Iterable[int]) -> Histories:
         for one in reversed(new):
             places[one] = len(links)
             links.append((places[one.parent], one.link))
-        numbers[number] = places[moment], tuple(pending.left for pending in machine.pending[number])
+        numbers[number] = places[moment], machine.waits[number]
     return Histories(links, numbers)
 
 
@@ -108,6 +108,6 @@ def _adopt(machine: Machine, histories: Histories) -> dict[int, int]:
     for place, link in histories.links:
         moments.append(machine.runs.adopt(None if place == ROOT else moments[place], link))
     table = {ending: ending for ending in (FINISHED, RAISED, DEAD)}
-    for number, (place, left) in histories.numbers.items():
-        table[number] = machine.number(moments[place], left)
+    for number, (place, waits) in histories.numbers.items():
+        table[number] = machine.number(moments[place], waits)
     return table

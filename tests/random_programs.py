@@ -1,78 +1,239 @@
-"""Random worker programs over a few keys: reads, writes, locks, expiries, WATCH, effects, sleeps, lost replies."""
+"""Random worker programs: Redis keys, locks, WATCH, scripts, SQL rows, sections, polls, queues, effects, SIGTERM."""
+
+import sqlite3
 
 import redis
 
-KINDS = ["get", "set", "set", "take", "delete", "incr", "effect", "sleep", "if", "watch", "script", "transaction"]
+from tests.brute_force import Bounds
+
+REDIS = ["get", "set", "set", "take", "delete", "incr", "watch", "script", "transaction"]
+PLAIN = ["effect", "sleep", "if"]
+SQL = ["insert", "update", "select", "commit", "rollback", "claim"]
+# What a case is about: the kinds of its steps, and the endless kinds that one of its programs may end with.
+THEMES = {
+    "redis": (REDIS + PLAIN, []),
+    "sql": (SQL * 2 + PLAIN + ["get", "set"], ["row"]),
+    "sections": (["section", "section", "take", "delete", "get", "set", *PLAIN], ["lock"]),
+    "polls": (["poll", "get", "set", "set", "delete", "take", *PLAIN], ["wait", "gone", "relay", "lock"]),
+    "queue": (["push", "push", "pop", "pop", *PLAIN], ["consume", "await"]),
+    "all": (REDIS + PLAIN + SQL + ["section", "poll", "push", "pop"], ["wait", "relay", "lock", "consume", "row"]),
+}
+ENDLESS = {"row", "wait", "gone", "relay", "lock", "consume", "await"}
+AT_MOST = {"poll": 1, "pop": 2}  # per program: more of them would be taken for a poll without end
+HANDLERS = ["flag", "flag", "exit", "effect", "delete", "none"]
 
 DELETE_OR_SEVEN = "if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end return 7"
 
 
-def random_program(chance, longest=4):
+def random_case(chance, longest=4):
+    """Programs by worker, and bounds."""
+    kinds, endless = THEMES[chance.choice(list(THEMES))]
+    workers = chance.choice([2, 2, 2, 3])
+    longest = longest if workers == 2 else 2
+    programs, signals = {}, chance.choice([0, 0, 0, 0, 0, 0, 1, 2])
+    for name in "ABC"[:workers]:
+        last = chance.choice(endless) if endless and name == "A" and chance.random() < 0.5 else None
+        handler = chance.choice(HANDLERS) if signals and chance.random() < 0.7 else None
+        programs[name] = _random_program(chance, kinds, longest, last, handler)
+    polls = 3 if any(kind == "poll" for one in programs.values() for kind, _ in one.steps) else 2
+    crashes, pauses, lost = chance.choice([0, 0, 1]), chance.choice([0, 1, 2]), chance.choice([0, 0, 1])
+    return programs, Bounds(crashes, pauses, lost, signals, polls)
+
+
+def _random_program(chance, kinds, longest, last, handler):
     """A program of two to `longest` random steps, each of which may depend on the reply before it."""
-    steps = [(chance.choice(KINDS), chance.choice("xy")) for _ in range(chance.randint(2, longest))]
-    return program_of(steps, careful=chance.random() < 0.5)
+    steps = []
+    for _ in range(chance.randint(2, longest) - (last is not None)):
+        kind = chance.choice(kinds)
+        if sum(kind == before for before, _ in steps) < AT_MOST.get(kind, longest):
+            steps.append((kind, chance.choice("xy")))
+    if last:
+        steps.append((last, chance.choice("xy")))
+    return program_of(steps, careful=chance.random() < 0.5, handler=handler)
 
 
-def program_of(steps, careful=False):
-    """A program of given steps, each a kind and a key; a careful one goes on after a lost reply."""
+def program_of(steps, careful=False, handler=None):
+    """A program of given steps, each a kind and a key.
+
+    Parameters
+    ----------
+    careful: whether it goes on after a lost reply.
+    handler: what it does about SIGTERM, see `_Run`; None when nobody sends it any.
+    """
 
     def program(r, world):
-        last = None
-        for index, (kind, key) in enumerate(steps):
-            try:
-                last = one_step(r, world, kind, key, index, last)
-            except redis.TimeoutError:
-                if not careful:
-                    raise
-                last = "lost"
+        _Run(r, world, steps, careful, handler).go_on(0, None)
 
     program.steps = steps
+    program.signals = handler is not None
+    program.endless = any(kind in ENDLESS for kind, _ in steps)
     return program
 
 
-def one_step(r, world, kind, key, index, last):
-    if kind == "get":
-        return r.get(key)
-    if kind == "set":
-        return r.set(key, index, ex=10 * (1 + index) if index % 2 else None)
-    if kind == "take":
-        return r.set(key, "taken", nx=True, ex=20)
-    if kind == "delete":
-        return r.delete(key)
-    if kind == "incr":
-        return r.incr(key)
-    if kind == "script":
-        return r.eval(
-            "if redis.call('exists', KEYS[1]) == 1 then return redis.call('del', KEYS[1]) end return 7", 1, key
-        )
-    if kind == "transaction":
-        with r.pipeline() as pipe:
+class _Run:
+    """One run of a program. SIGTERM asks it to stop (`flag`), or exits, or has an effect, or deletes x, or kills."""
+
+    def __init__(self, r, world, steps, careful, handler):
+        self.r, self.world, self.steps, self.careful = r, world, steps, careful
+        self.stopping = False
+        handlers = {
+            "flag": self._stop,
+            "exit": self._exit,
+            "effect": lambda: world.effect("bye"),
+            "delete": lambda: r.delete("x"),
+        }
+        if handler in handlers:
+            world.on_sigterm(handlers[handler])
+
+    def _stop(self):
+        self.stopping = True
+
+    def _exit(self):
+        raise SystemExit("told to stop")
+
+    def go_on(self, index, last):
+        """Do the steps from `index` on; `last` is the reply to the one before."""
+        while index < len(self.steps) and not self.stopping:
+            kind, key = self.steps[index]
+            index += 1
+            if kind == "section":
+                with self.world.section("s"):
+                    return self.go_on(index, last)
+            try:
+                last = self._step(kind, key, index, last)
+            except (redis.TimeoutError, sqlite3.OperationalError):
+                if not self.careful:
+                    raise
+                last = "lost"
+        if self.stopping:
+            self.world.effect("stopped")
+        return last
+
+    def _step(self, kind, key, index, last):
+        if kind == "effect":
+            self.world.effect(key)
+        elif kind == "sleep":
+            self.world.sleep(10)
+        elif kind == "if":
+            if last:
+                self.world.effect(f"if {last!r}")
+        else:
+            return getattr(self, f"_{kind}")(key, index)
+        return last
+
+    # Redis
+
+    def _get(self, key, index):
+        return self.r.get(key)
+
+    def _set(self, key, index):
+        return self.r.set(key, index, ex=10 * index if index % 2 == 0 else None)
+
+    def _take(self, key, index):
+        return self.r.set(key, "taken", nx=True, ex=20)
+
+    def _delete(self, key, index):
+        return self.r.delete(key)
+
+    def _incr(self, key, index):
+        return self.r.incr(key)
+
+    def _script(self, key, index):
+        return self.r.eval(DELETE_OR_SEVEN, 1, key)
+
+    def _transaction(self, key, index):
+        with self.r.pipeline() as pipe:
             return pipe.set(key, "t", px=15_000).get("y").execute()
-    if kind == "watch":
-        return watched(r, key, index)
-    if kind == "effect":
-        world.effect(key)
-    elif kind == "sleep":
-        world.sleep(10)
-    elif last:
-        world.effect(f"if {last!r}")
-    return last
 
+    def _watch(self, key, index):
+        with self.r.pipeline() as pipe:
+            try:
+                pipe.watch(key)
+                before = pipe.get(key)
+                pipe.multi()
+                pipe.set(key, f"{before!r}+{index}")
+                return pipe.execute()
+            except redis.WatchError:
+                return "touched"
 
-def watched(r, key, index):
-    with r.pipeline() as pipe:
-        try:
-            pipe.watch(key)
-            before = pipe.get(key)
-            pipe.multi()
-            pipe.set(key, f"{before!r}+{index}")
-            return pipe.execute()
-        except redis.WatchError:
-            return "touched"
+    def _push(self, key, index):
+        return self.r.rpush("q", f"{key}{index}")
 
+    def _pop(self, key, index):
+        return self.r.blpop("q", timeout=10)
 
-def random_case(chance, longest=4):
-    """Programs by worker, and budgets: crashes, pauses, lost replies."""
-    workers = chance.choice([2, 2, 2, 3])
-    programs = {name: random_program(chance, longest if workers == 2 else 2) for name in "ABC"[:workers]}
-    return programs, (chance.choice([0, 0, 1]), chance.choice([0, 1, 2]), chance.choice([0, 0, 1]))
+    # SQL
+
+    def _insert(self, key, index):
+        text = "INSERT INTO job VALUES (?, ?) ON CONFLICT DO NOTHING"
+        return self.world.db.execute(text, (key, index)).rowcount
+
+    def _update(self, key, index):
+        text = "UPDATE job SET value = value + ? WHERE key = ? AND value < 5"
+        return self.world.db.execute(text, (index, key)).rowcount
+
+    def _select(self, key, index):
+        return self.world.db.execute("SELECT value FROM job WHERE key = ?", (key,)).fetchall()
+
+    def _commit(self, key, index):
+        self.world.db.commit()
+
+    def _rollback(self, key, index):
+        self.world.db.rollback()
+
+    def _claim(self, key, index):
+        with self.world.db:
+            return self._insert(key, index)
+
+    # polls
+
+    def _poll(self, key, index):
+        for _ in range(2):
+            if self.stopping or self.r.get(key):
+                return "seen"
+            self.world.sleep(10)
+        return None
+
+    def _wait(self, key, index):
+        with self.world.polling("there", key):
+            while not (self.stopping or self.r.get(key)):
+                self.world.sleep(10)
+        return "seen"
+
+    def _gone(self, key, index):
+        with self.world.polling("gone", key):
+            while not self.stopping and self.r.exists(key):
+                self.world.sleep(10)
+
+    def _lock(self, key, index):
+        with self.world.polling("gone", key):
+            while not (self.stopping or self.r.set(key, "locked", nx=True, ex=20)):
+                self.world.sleep(10)
+        with self.world.section("s"):
+            self.world.effect("inside")
+        self.r.delete(key)
+
+    def _row(self, key, index):
+        with self.world.polling("row", key):
+            while not (self.stopping or self._select(key, index)):
+                self.world.sleep(10)
+        return "seen"
+
+    def _relay(self, key, index):
+        with self.world.polling("there", key):
+            while not self.stopping:
+                value = self.r.getdel(key)
+                if value:
+                    self.world.effect(value.decode(errors="replace"))
+                else:
+                    self.world.sleep(10)
+
+    def _consume(self, key, index):
+        with self.world.polling("item", "q"):
+            while not self.stopping:
+                item = self.r.blpop("q", timeout=10)
+                if item:
+                    self.world.effect(item[1].decode())
+
+    def _await(self, key, index):
+        return self.r.blpop("q", timeout=0)

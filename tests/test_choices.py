@@ -159,6 +159,32 @@ def test_a_handler_that_raises_ends_the_sleep_and_runs_finally():
     assert trace.events[-1].time == 0
 
 
+@pytest.mark.parametrize(("handling", "awake"), [(0, 60), (20, 60), (90, 90)])
+def test_a_sleep_goes_on_while_a_handler_takes_steps(handling, awake):
+    def work(r, mail):
+        def handle(number, frame):
+            mail.send("told")
+            time.sleep(handling)
+
+        signal.signal(signal.SIGTERM, handle)
+        time.sleep(60)
+        mail.send("awake")
+
+    schedule = {0: "signal:A A A clock A A", 20: "signal:A A clock A clock A A", 90: "signal:A A clock A A A"}
+    trace = replay(signalled(work), schedule[handling])
+    assert (trace.events[-1].text, trace.events[-1].time) == ("mail.send(awake)", awake * 1_000_000)
+
+
+def test_a_blocking_command_goes_on_waiting_while_a_handler_takes_steps():
+    def work(r, mail):
+        signal.signal(signal.SIGTERM, lambda *_: time.sleep(4))
+        r.blpop("nothing", timeout=10)
+        mail.send("waited")
+
+    trace = replay(signalled(work), "signal:A clock A clock A A")
+    assert (trace.events[-1].text, trace.events[-1].time) == ("mail.send(waited)", 10_000_000)
+
+
 def test_signals_reach_only_declared_workers_and_zero_switches_them_off():
     verdict = explore(signalled(graceful), signals=0)
     assert "signal" not in str(verdict).split(":")[0]

@@ -1,6 +1,7 @@
 """SQL: one SQLite database, one writer, every statement a step."""
 
 import sqlite3
+from contextlib import suppress
 
 import pytest
 
@@ -134,6 +135,18 @@ def test_a_lost_commit_may_have_happened():
     trace = replay(stock(work, done=done), "A lose:A A B B")
     assert trace.violation is None
     assert [event.text for event in trace.events if event.kind == "call"] == ["mail.send(unknown)"]
+
+
+def test_a_with_block_that_is_left_by_sys_exit_rolls_back_as_sqlite3_does():
+    def work(db, mail):
+        with suppress(SystemExit), db:
+            db.execute("UPDATE stock SET left_over = 0")
+            raise SystemExit
+        mail.send("stopped")
+
+    trace = replay(stock(work, untouched=lambda db, mail: left_over(db, mail) == 2), "A A A B B B")
+    assert [event.text for event in trace.events][1:3] == ["ROLLBACK", "mail.send(stopped)"]
+    assert trace.violation is None
 
 
 def test_two_locks_taken_in_opposite_order_are_reported_as_the_deadlock_they_are():

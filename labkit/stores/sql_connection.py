@@ -78,7 +78,7 @@ class SqlConnection:
     ) -> None:
         if kind is None:
             self.commit()
-        elif issubclass(kind, Exception):
+        else:
             self.rollback()
 
     def request(self, text: str, values: tuple[Any, ...] = ()) -> Result:
