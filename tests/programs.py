@@ -128,3 +128,18 @@ def blocking_lock(lab):
         lab.worker(name, work, lab.redis())
     lab.always("one inside", lambda: lab.inside("inside") <= 1)
     lab.always("true", lambda: True)  # never violated, so that every schedule is searched
+
+
+def guarded_by_a_lock(r, mail):
+    """An atomic lock and a guard, and one mail."""
+    if r.set("lock", "taken", nx=True):
+        if r.get("status") is None:
+            r.set("status", "done")
+            mail.send("order-1")
+        r.delete("lock")
+
+
+def atomic_with_guard(lab):
+    for name in "ABCDEF":
+        lab.worker(name, guarded_by_a_lock, lab.redis(), lab.mail)
+    lab.always("at most one mail", lambda: lab.mail.count() <= 1)
