@@ -89,11 +89,11 @@ class _Execution:
             self.seen.clear()  # something else than a poll has moved
         if kind == "clock":
             self._tick()
-        elif kind == "crash":
+        elif kind == "crash" or (kind == "signal" and worker.handler is None):
             worker.over("crashed")
         elif kind == "signal":
             worker.signalled = True
-            worker.over("crashed") if worker.handler is None else worker.advance("signal")
+            worker.advance("signal")
         else:
             worker.advance(kind)
         self._judge()

@@ -60,7 +60,7 @@ class Want:
     """
 
     what: Any
-    ready: Callable[[], bool] = always
+    ready: Callable[[], bool] | None = always
     until: int | None = None
     period: int = 0
     counts: bool = True
@@ -132,8 +132,8 @@ class World:
 
     def sleep(self, seconds):
         period = round(seconds * SECOND)
-        wakes = Time.now + period
-        want = Want(("sleep", period), lambda: Time.now >= wakes, wakes, period, counts=False, travels=False)
+        want = Want(("sleep", period), None, Time.now + period, period, counts=False, travels=False)
+        want.ready = lambda: want.until <= Time.now
         self.ask(want)
         self.heard(want, None)
 
@@ -187,7 +187,10 @@ class _Database:
         return self
 
     def __exit__(self, kind, error, trace):
-        self.commit() if kind is None else self.rollback()
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
 
     def look(self, text, values=()):
         """What this connection would see, without a request."""
@@ -247,8 +250,9 @@ class _Wire(FakeRedisConnection):
 
     def _blocking(self, name, key, seconds):
         period = round(seconds * SECOND)
-        until = Time.now + period if period else None
-        return Want((name, key, seconds), lambda: self._has(key) or (period and until <= Time.now), until, period)
+        want = Want((name, key, seconds), None, Time.now + period if period else None, period)
+        want.ready = lambda: self._has(key) or (period and want.until <= Time.now)
+        return want
 
     def send_command(self, *args, **kwargs):
         self._ask(args)

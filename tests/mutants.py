@@ -2,7 +2,7 @@
 
 from labkit.engine import Engine, Move
 from labkit.judge import Judge
-from labkit.machine import DEAD, Machine
+from labkit.machine import DEAD, Machine, Pending
 from labkit.stores.base import Outcome
 from labkit.stores.embedded_redis import EmbeddedRedis
 from labkit.stores.keyspace import Keyspace
@@ -182,6 +182,17 @@ def never_tell_a_poller_that_something_is_new(monkeypatch):
     monkeypatch.setattr(Machine, "_would_differ", lambda self, number, pending, state: False)
 
 
+def wake_a_poller_as_soon_as_something_is_new(monkeypatch):
+    is_able = Machine._is_able
+
+    def hasty(self, number, pending, state):
+        return is_able(self, number, pending._replace(left=0) if pending.idle else pending, state)
+
+    may_be_able = property(lambda self: self.blocks or self.idle)
+    monkeypatch.setattr(Machine, "_is_able", hasty)
+    monkeypatch.setattr(Pending, "may_be_able", may_be_able)
+
+
 def forget_that_a_wait_for_an_element_ends(monkeypatch):
     monkeypatch.setattr(EmbeddedRedis, "ready", lambda self, state, request, now: False)
 
@@ -220,6 +231,7 @@ MUTANTS = [
     let_two_workers_write_at_a_time,
     keep_a_dead_worker_in_its_section,
     never_tell_a_poller_that_something_is_new,
+    wake_a_poller_as_soon_as_something_is_new,
     forget_that_a_wait_for_an_element_ends,
     begin_an_interrupted_wait_again,
     forget_a_wait_while_a_handler_takes_steps,

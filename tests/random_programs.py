@@ -113,7 +113,7 @@ class _Run:
         if kind == "effect":
             self.world.effect(key)
         elif kind == "sleep":
-            self.world.sleep(10)
+            self.world.sleep(10 if key == "x" else 7)
         elif kind == "if":
             if last:
                 self.world.effect(f"if {last!r}")

@@ -173,7 +173,7 @@ def small_cases():
 # What chance rarely draws: a key that expires while it is watched, a watch that a lost connection must end, an expiry
 # in the middle of a sleep, a write and an expiry that wake a poller which was left alone, a handler that takes a step
 # while its worker sleeps, two workers that may be told to stop, a lock that outlives its dead owner, two expiries and
-# one pause, and a transaction of a worker that dies.
+# one pause, an element that comes while somebody waits for it, and a transaction of a worker that dies.
 CRAFTED = [
     (
         program_of([("get", "x"), ("set", "y"), ("watch", "y")]),
@@ -191,8 +191,8 @@ CRAFTED = [
         Bounds(),
     ),
     (
-        program_of([("wait", "x")]),
-        program_of([("sleep", "x"), ("sleep", "x"), ("sleep", "x"), ("sleep", "x"), ("set", "x")]),
+        program_of([("wait", "x"), ("take", "y")]),
+        program_of([("sleep", "y"), ("sleep", "x"), ("sleep", "x"), ("sleep", "x"), ("transaction", "x")]),
         Bounds(polls=2),
     ),
     (
@@ -219,6 +219,11 @@ CRAFTED = [
         program_of([("transaction", "x"), ("take", "y"), ("get", "x")]),
         program_of([("get", "x")]),
         Bounds(pauses=1),
+    ),
+    (
+        program_of([("pop", "x"), ("take", "y")]),
+        program_of([("sleep", "y"), ("transaction", "x"), ("push", "x")]),
+        Bounds(),
     ),
     (
         program_of([("update", "x"), ("commit", "x")]),

@@ -492,3 +492,21 @@ def test_a_bad_number_of_polls_is_refused(polls):
 def test_redis_pys_blocking_lock_is_affordable():
     assert explore(blocking_lock).outcome == "holds"
     assert explore(blocking_lock, pauses=1).outcome == "violated"
+
+
+def test_a_round_that_is_left_out_loses_no_reply_and_more_polls_bring_it_back():
+    def work(r, mail):
+        try:
+            while not r.get("news"):
+                time.sleep(10)
+        except redis.TimeoutError:
+            mail.send("lost")
+
+    def scenario(lab):
+        observer = lab.redis()
+        observer.set("y", 1, ex=45)
+        lab.worker("A", work, lab.redis(), lab.mail, forever=True)
+        lab.always("no reply is lost once y is gone", lambda: lab.mail.count() == 0 or observer.exists("y"))
+
+    assert "left alone after 3 unchanged rounds: holds" in str(explore(scenario, lost_replies=1, polls=3))
+    assert explore(scenario, lost_replies=1, polls=5).outcome == "violated"

@@ -52,7 +52,8 @@ def explore(
     pauses: how often time may pass while a worker could step (that worker is paused); None for as often as you
         like. With 0, time passes only when no worker can step.
     polls: after how many unchanged rounds a polling worker is left alone until something would be new to it.
-        If that cuts short a worker that is not `forever`, the outcome is `undetermined` at best.
+        If that cuts short a worker that is not `forever`, the outcome is `undetermined` at best. A round that is
+        left out is not paused and loses no reply: where that matters, give more polls.
     jumps: how many workers' wall clocks may jump, among those added with `jump=SECONDS`.
     failovers: how often a replica may take over from Redis, without the last writes; see `lab.replica`.
     seed: what everything random in the workers depends on.
