@@ -78,8 +78,8 @@ class Machine:
         self.name = runs.name
         self.runs = runs
         self._stores, self._slots, self._polls = stores, slots, polls
-        # By number: the moment, how long its actors wait (and last, what is left of a wait while a signal's handler takes
-        # steps of its own), what they are about to do, and which of them can step.
+        # By number: the moment, how long its actors wait (and last, what is left of a wait while a signal's handler
+        # takes steps of its own), what they are about to do, and which of them can step.
         self.moments: list[Moment] = []
         self.waits: list[tuple[int, ...]] = []
         self.pending: list[tuple[Pending, ...]] = []

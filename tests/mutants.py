@@ -63,16 +63,16 @@ def forget_replies(monkeypatch):
 
 def take_a_wake_up_that_is_due_for_none(monkeypatch):
     """The trap `False == 0`: numbering a sleeper by whether it sleeps, not by how long."""
-    number = Machine._number
+    number = Machine.number
 
-    def merged(self, moment, left, interrupted):
-        sleeps = id(moment), tuple(map(bool, left)), bool(interrupted)
+    def merged(self, moment, waits):
+        sleeps = id(moment), tuple(map(bool, waits))
         known = self._numbers.get(sleeps)
         if known is None:
-            known = self._numbers[sleeps] = number(self, moment, left, interrupted)
+            known = self._numbers[sleeps] = number(self, moment, waits)
         return known
 
-    monkeypatch.setattr(Machine, "_number", merged)
+    monkeypatch.setattr(Machine, "number", merged)
 
 
 def forget_how_many_pauses_are_left(monkeypatch):
@@ -203,8 +203,8 @@ def begin_an_interrupted_wait_again(monkeypatch):
 
 
 def forget_a_wait_while_a_handler_takes_steps(monkeypatch):
-    number = Machine._number
-    monkeypatch.setattr(Machine, "_number", lambda self, moment, left, interrupted: number(self, moment, left, 0))
+    number = Machine.number
+    monkeypatch.setattr(Machine, "number", lambda self, moment, waits: number(self, moment, (*waits[:-1], 0)))
 
 
 def signal_a_worker_again_and_again(monkeypatch):
