@@ -58,8 +58,8 @@ class Asked(NamedTuple):
 
 Round = tuple[Asked, ...]
 # What leads from one moment to the next, as plain data: who had which reply, whether the operation wrote, what is asked
-# next, and the rest of the situation.
-Link = tuple[int, object, bool, tuple[Operation | None, ...], tuple[Any, ...]]
+# next (and whether that is asked again), and the rest of the situation.
+Link = tuple[int, object, bool, tuple[tuple[Operation, bool] | None, ...], tuple[Any, ...]]
 
 
 class Moment:
@@ -155,8 +155,8 @@ class Moment:
         """What led here, for another process that knows the parent."""
         at = self.situation
         # Lines of code are left out: what is shown to people is executed again where it is shown.
-        operations = tuple(None if step is None else step.operation for step in at.steps)
-        return self.actor, self.reply, self.wrote, operations, (at.since, at.names, at.woken, at.endings, at.sections)
+        steps = tuple(None if step is None else (step.operation, step.again) for step in at.steps)
+        return self.actor, self.reply, self.wrote, steps, (at.since, at.names, at.woken, at.endings, at.sections)
 
     def path(self) -> list[Moment]:
         """The moments from the start to this one."""

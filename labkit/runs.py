@@ -67,8 +67,8 @@ class Runs:
 
         `Nondeterminism` when the code did something else here.
         """
-        actor, reply, wrote, operations, rest = link
-        situation = Situation(tuple(operation and Step(operation, None) for operation in operations), *rest)
+        actor, reply, wrote, steps, rest = link
+        situation = Situation(tuple(step and Step(step[0], None, step[1]) for step in steps), *rest)
         known = (actor, repr(reply), wrote)
         moment = self._root if parent is None else parent.after.get(known)
         if moment is None:

@@ -1,10 +1,14 @@
 """Random worker programs: Redis keys, locks, WATCH, scripts, SQL rows, sections, polls, queues, effects, SIGTERM."""
 
+import contextlib
+import signal
 import sqlite3
+import time
 
 import redis
 
 from tests.brute_force import Bounds
+from tests.brute_world import FIRST_ROW, TABLE
 
 REDIS = ["get", "set", "set", "take", "delete", "incr", "watch", "script", "transaction"]
 PLAIN = ["effect", "sleep", "if"]
@@ -34,13 +38,13 @@ def random_case(chance, longest=4):
     for name in "ABC"[:workers]:
         last = chance.choice(endless) if endless and name == "A" and chance.random() < 0.5 else None
         handler = chance.choice(HANDLERS) if signals and chance.random() < 0.7 else None
-        programs[name] = _random_program(chance, kinds, longest, last, handler)
+        programs[name] = random_program(chance, kinds, longest, last, handler)
     polls = 3 if any(kind == "poll" for one in programs.values() for kind, _ in one.steps) else 2
     crashes, pauses, lost = chance.choice([0, 0, 1]), chance.choice([0, 1, 2]), chance.choice([0, 0, 1])
     return programs, Bounds(crashes, pauses, lost, signals, polls)
 
 
-def _random_program(chance, kinds, longest, last, handler):
+def random_program(chance, kinds=(*REDIS, *PLAIN), longest=4, last=None, handler=None):
     """A program of two to `longest` random steps, each of which may depend on the reply before it."""
     steps = []
     for _ in range(chance.randint(2, longest) - (last is not None)):
@@ -95,16 +99,16 @@ class _Run:
         """Do the steps from `index` on; `last` is the reply to the one before."""
         while index < len(self.steps) and not self.stopping:
             kind, key = self.steps[index]
-            index += 1
             if kind == "section":
                 with self.world.section("s"):
-                    return self.go_on(index, last)
+                    return self.go_on(index + 1, last)
             try:
                 last = self._step(kind, key, index, last)
             except (redis.TimeoutError, sqlite3.OperationalError):
                 if not self.careful:
                     raise
                 last = "lost"
+            index += 1
         if self.stopping:
             self.world.effect("stopped")
         return last
@@ -127,7 +131,7 @@ class _Run:
         return self.r.get(key)
 
     def _set(self, key, index):
-        return self.r.set(key, index, ex=10 * index if index % 2 == 0 else None)
+        return self.r.set(key, index, ex=10 * (1 + index) if index % 2 else None)
 
     def _take(self, key, index):
         return self.r.set(key, "taken", nx=True, ex=20)
@@ -170,7 +174,7 @@ class _Run:
 
     def _update(self, key, index):
         text = "UPDATE job SET value = value + ? WHERE key = ? AND value < 5"
-        return self.world.db.execute(text, (index, key)).rowcount
+        return self.world.db.execute(text, (1 + index, key)).rowcount
 
     def _select(self, key, index):
         return self.world.db.execute("SELECT value FROM job WHERE key = ?", (key,)).fetchall()
@@ -237,3 +241,35 @@ class _Run:
 
     def _await(self, key, index):
         return self.r.blpop("q", timeout=0)
+
+
+class LabWorld:
+    """What programs use besides redis-py, on the lab; one for each worker."""
+
+    _shareable = True
+
+    def __init__(self, lab):
+        self.service = lab.service("effects")
+        self.db, self.section = lab.sql(), lab.section
+
+    def effect(self, key):
+        self.service.call(key)
+
+    def sleep(self, seconds):
+        time.sleep(seconds)
+
+    def polling(self, what, key):
+        return contextlib.nullcontext()
+
+    def on_sigterm(self, handler):
+        signal.signal(signal.SIGTERM, lambda *_: handler())
+
+
+def put_into(lab, programs):
+    """Build the world of programs in a lab: a table, and a worker for each."""
+    set_up = lab.sql()
+    set_up.execute(TABLE)
+    set_up.execute(FIRST_ROW)
+    for name, program in programs.items():
+        signals, endless = getattr(program, "signals", False), getattr(program, "endless", False)
+        lab.worker(name, program, lab.redis(), LabWorld(lab), signals=int(signals), forever=endless)

@@ -10,7 +10,7 @@ import uuid
 import redis
 
 from tests.programs import article_fix, blocking_lock, naive, naive_lock, sound_fix
-from tests.random_programs import random_case
+from tests.random_programs import put_into, random_case
 
 three_locks = naive_lock("ABC")
 
@@ -54,6 +54,22 @@ def told_to_stop(lab):
         lab.worker(name, graceful, lab.redis(), lab.mail, signals=1, forever=True)
     lab.at_end("everything is done", lambda: jobs.llen("done") == 2)
     lab.at_end("stopped when told", lambda: lab.mail.count("stopped") == 2)
+
+
+def tell_and_sleep_on(r, mail):
+    signal.signal(signal.SIGTERM, lambda *_: mail.send("told"))
+    for second in range(3):
+        time.sleep(10)
+        r.set("y", second, nx=True, ex=15)
+
+
+def told_while_asleep(lab):
+    jobs = lab.redis()
+    jobs.set("x", "there", ex=25)
+    for name in "AB":
+        lab.worker(name, tell_and_sleep_on, lab.redis(), lab.mail, signals=1)
+    lab.at_end("x is gone", lambda: not jobs.exists("x"))
+    lab.always("y is not set late", lambda: jobs.get("y") != b"2" or jobs.exists("x"))
 
 
 def pay(r, payments):
@@ -357,25 +373,10 @@ def stuck_at_last(lab):
         lab.worker(name, compute_for_ever, lab.redis())
 
 
-class _Effects:
-    _shareable = True
-
-    def __init__(self, lab):
-        self.service = lab.service("effects")
-
-    def effect(self, key):
-        self.service.call(key)
-
-    def sleep(self, seconds):
-        time.sleep(seconds)
-
-
 def random_scenario(seed, lab):
     programs, _ = random_case(random.Random(seed))
-    world, observer = _Effects(lab), lab.redis()
-    for name, program in programs.items():
-        lab.worker(name, program, lab.redis(), world)
-    calls = world.service
+    put_into(lab, programs)
+    observer, calls = lab.redis(), lab.service("effects")
     lab.always("no effect happens twice", lambda: all(calls.count(call.key) == 1 for call in calls.calls))
     lab.at_end("x exists at the end", lambda: observer.exists("x"))
     lab.always("true", lambda: True)
@@ -389,6 +390,7 @@ CASES = {
     "blocking_lock": (blocking_lock, {"pauses": 1}),
     "watched_counter": (watched_counter, {"crashes": 1, "pauses": 1}),
     "told_to_stop": (told_to_stop, {"crashes": 1}),
+    "told_while_asleep": (told_while_asleep, {"pauses": 1}),
     "payments_retried": (payments_retried, {"lost_replies": 2, "crashes": 1}),
     "terminal_status": (terminal_status, {}),
     "impatient_pollers": (impatient_pollers, {"pauses": 1}),

@@ -1,10 +1,7 @@
 """The search against a brute-force enumeration that shares no code with it: outcomes, and shortest violations."""
 
-import contextlib
 import os
 import random
-import signal
-import time
 
 import pytest
 
@@ -16,9 +13,8 @@ from labkit.search.breadth_first import BreadthFirst
 from labkit.search.limits import Limits
 from tests import brute_force
 from tests.brute_force import Bounds
-from tests.brute_world import FIRST_ROW, TABLE
 from tests.mutants import MUTANTS
-from tests.random_programs import program_of, random_case
+from tests.random_programs import program_of, put_into, random_case
 
 STATUS = {FINISHED: "finished", RAISED: "raised", DEAD: "crashed"}
 CASES = int(os.environ.get("LABKIT_CASES", "200"))  # a thousand take some ten minutes
@@ -26,39 +22,12 @@ FIRST_CASE = int(os.environ.get("LABKIT_FIRST_CASE", "0"))
 SMALL_CASES = 40
 
 
-class World:
-    """What programs use of the judge's `World`, on the lab."""
-
-    _shareable = True
-
-    def __init__(self, lab):
-        self.service = lab.service("effects")
-        self.db, self.section = lab.sql(), lab.section
-
-    def effect(self, key):
-        self.service.call(key)
-
-    def sleep(self, seconds):
-        time.sleep(seconds)
-
-    def polling(self, what, key):
-        return contextlib.nullcontext()
-
-    def on_sigterm(self, handler):
-        signal.signal(signal.SIGTERM, lambda *_: handler())
-
-
 def searched(programs, bounds):
     """What the search says of programs: the set of final outcomes, and the lengths of the shortest violations."""
 
     def scenario(lab):
-        set_up = lab.sql()
-        set_up.execute(TABLE)
-        set_up.execute(FIRST_ROW)
+        put_into(lab, programs)
         observer = lab.redis()
-        for name, program in programs.items():
-            signals, endless = getattr(program, "signals", False), getattr(program, "endless", False)
-            lab.worker(name, program, lab.redis(), World(lab), signals=int(signals), forever=endless)
         effects = lab.service("effects")
         lab.always(brute_force.TWICE, lambda: all(effects.count(call.key) == 1 for call in effects.calls))
         lab.always(brute_force.TOGETHER, lambda: lab.inside("s") <= 1)

@@ -13,8 +13,7 @@ from labkit.__main__ import main
 from labkit.interception import EPOCH
 from labkit.stores.keyspace import RecordingDatabase
 from tests import programs, test_choices, test_replay
-from tests.random_programs import random_program
-from tests.test_brute_force import Effects
+from tests.random_programs import put_into, random_program
 
 SCENARIOS = {
     "naive": (programs.naive, {}),
@@ -48,9 +47,7 @@ def test_random_schedules_of_random_programs_replay_with_the_same_replies(seed, 
     made = {name: random_program(chance) for name in "ABC"}
 
     def scenario(lab):
-        world = Effects(lab)
-        for name, program in made.items():
-            lab.worker(name, program, lab.redis(), world)
+        put_into(lab, made)
 
     trace = run(scenario, seed=seed)
     assert replay(scenario, trace.schedule, seed=seed, redis_url=redis_url) == trace
