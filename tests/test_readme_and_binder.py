@@ -10,7 +10,7 @@ ROOT = Path(__file__).parent.parent
 LINES = (ROOT / "README.md").read_text().splitlines()
 VENV = "python3 -m venv .venv && .venv/bin/pip install -q"
 LAB = f"{VENV} -e . && .venv/bin/jupyter lab notebooks/01_two_workers_one_job.ipynb"
-TESTS = f"{VENV} -c tests/constraints.txt -e '.[test]' && .venv/bin/python -m pytest"
+TESTS = f"{VENV} -c tests/constraints.txt -e '.[test]' && .venv/bin/python -m pytest -n 2 --dist loadfile"
 
 
 def test_the_readme_has_two_commands_each_in_one_line():
