@@ -1,4 +1,5 @@
-"""The command line: `python -m labkit explore FILE.py:scenario`, `replay FILE.py:scenario "A A B"`, and `cases [ID]`.
+"""The command line: `python -m labkit explore FILE.py:scenario`, `replay FILE.py:scenario "A A B"`, `cases [ID]`,
+and `ladder INCIDENT`.
 
 Exit codes: 0 holds (or, for replay, nothing was violated), 1 violated, 2 undetermined, 3 wrong use.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from labkit.cases.gallery import show_cases
 from labkit.errors import LabError, ScenarioError
 from labkit.execution import replay
+from labkit.incidents import INCIDENTS
 from labkit.lab import Scenario
 from labkit.reports import as_json, as_junit, as_junit_error
 from labkit.search.every_schedule import explore
@@ -36,6 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         if options.command == "cases":
             return show_cases(options.id, options.json)
+        if options.command == "ladder":
+            print(INCIDENTS[options.incident].climb())
+            return EXIT_CODES["holds"]
         scenario = load_scenario(options.scenario)
         return _explore(scenario, options) if options.command == "explore" else _replay(scenario, options)
     except Exception as error:  # also what the scenario itself raises: it is no violation
@@ -137,6 +142,8 @@ def _parser() -> argparse.ArgumentParser:
     gallery = commands.add_parser("cases", help="public reports of such faults, each broken and mended")
     gallery.add_argument("id", nargs="*", help="for example P17; all of them, if none is named")
     gallery.add_argument("--json", action="store_true", help="print JSON")
+    climbing = commands.add_parser("ladder", help="the fixes of an incident, one after another, against every fault")
+    climbing.add_argument("incident", choices=list(INCIDENTS))
     for command in (searching, replaying):
         command.add_argument("scenario", help="FILE.py:function or package.module:function")
         command.add_argument("--seed", type=int, default=0, help="what everything random depends on")

@@ -3,7 +3,8 @@
 import pytest
 
 from labkit import ScenarioError, explore, replay
-from labkit.incidents import DEPLOY, STATUS_RACE, Fix, Incident, seven_steps
+from labkit.__main__ import main
+from labkit.incidents import DEPLOY, INCIDENTS, STATUS_RACE, Fix, Incident, seven_steps
 
 INCIDENTS = pytest.mark.parametrize("incident", [STATUS_RACE, DEPLOY], ids=["status race", "deploy"])
 
@@ -103,3 +104,10 @@ def test_the_seven_steps_as_written_lose_an_order_when_a_worker_dies_between_key
 @pytest.mark.parametrize("budgets", [{}, {"crashes": 1}, {"lost_replies": 1}], ids=str)
 def test_the_corrected_flow_holds(budgets):
     assert explore(seven_steps.corrected, **budgets).outcome == "holds"
+
+
+def test_a_ladder_is_shown_on_the_command_line(capsys, monkeypatch):
+    short = Incident("a short one", STATUS_RACE.fixes[:1], STATUS_RACE.faults[:1], STATUS_RACE.build)
+    monkeypatch.setitem(INCIDENTS, "deploy", short)
+    assert main(["ladder", "deploy"]) == 0
+    assert capsys.readouterr().out.splitlines()[2].startswith("+ lock")

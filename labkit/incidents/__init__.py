@@ -4,4 +4,14 @@ from labkit.incidents.deploy import DEPLOY
 from labkit.incidents.ladder import Fault, Fix, Incident, Ladder
 from labkit.incidents.status_race import STATUS_RACE
 
-__all__ = ["DEPLOY", "STATUS_RACE", "Fault", "Fix", "Incident", "Ladder"]
+INCIDENTS = {"status-race": STATUS_RACE, "deploy": DEPLOY}
+
+__all__ = [
+    "DEPLOY",
+    "INCIDENTS",
+    "STATUS_RACE",
+    "Fault",
+    "Fix",
+    "Incident",
+    "Ladder",
+]
