@@ -6,7 +6,7 @@ from labkit import ScenarioError, explore, replay
 from labkit.__main__ import main
 from labkit.incidents import DEPLOY, INCIDENTS, STATUS_RACE, Fix, Incident, seven_steps
 
-INCIDENTS = pytest.mark.parametrize("incident", [STATUS_RACE, DEPLOY], ids=["status race", "deploy"])
+BOTH = pytest.mark.parametrize("incident", [STATUS_RACE, DEPLOY], ids=["status race", "deploy"])
 
 
 @pytest.fixture(scope="module")
@@ -15,7 +15,7 @@ def ladders():
     return {incident.name: incident.climb() for incident in (STATUS_RACE, DEPLOY)}
 
 
-@INCIDENTS
+@BOTH
 def test_the_corrected_program_holds_against_every_fault(incident, ladders):
     ladder = ladders[incident.name]
     top = len(incident.fixes)
@@ -24,14 +24,14 @@ def test_the_corrected_program_holds_against_every_fault(incident, ladders):
     }
 
 
-@INCIDENTS
+@BOTH
 def test_every_fault_breaks_the_program_on_some_rung(incident, ladders):
     ladder = ladders[incident.name]
     for fault in incident.faults:
         assert any(ladder.cells[rung, fault.name].outcome == "violated" for rung in ladder.rungs)
 
 
-@INCIDENTS
+@BOTH
 def test_every_property_can_fail(incident, ladders):
     verdicts = ladders[incident.name].cells.values()
     stated = {name for verdict in verdicts for name in verdict.properties}
@@ -39,14 +39,14 @@ def test_every_property_can_fail(incident, ladders):
     assert violated == stated
 
 
-@INCIDENTS
+@BOTH
 def test_every_fix_of_the_corrected_program_is_needed(incident):
     found = {missing: fault for missing, fault, _ in incident.ablate()}
     assert list(found) == list(incident.corrected)
     assert None not in found.values(), found
 
 
-@INCIDENTS
+@BOTH
 def test_no_search_of_a_ladder_is_cut_short(incident, ladders):
     assert "undetermined" not in {verdict.outcome for verdict in ladders[incident.name].cells.values()}
 

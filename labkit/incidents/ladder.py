@@ -144,12 +144,14 @@ class Ladder:
         """The ladder as text: a row for each rung; a violated cell has the length of its shortest schedule."""
         heads = [fault.name for fault in self.incident.faults]
         titles = ["no fix", *(f"+ {fix.name}" for fix in self.incident.fixes)]
-        first = max(map(len, titles)) + 2
-        lines = [" " * first + "  ".join(heads)]
-        for title, rung in zip(titles, self.rungs, strict=True):
-            cells = (f"{word(self.cells[rung, head]):{len(head)}}" for head in heads)
-            lines.append(f"{title:{first}}" + "  ".join(cells).rstrip())
-        return "\n".join(lines)
+        rows = [["", *heads]]
+        rows += [
+            [title, *(word(self.cells[rung, head]) for head in heads)]
+            for title, rung in zip(titles, self.rungs, strict=True)
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows)
+        return "\n".join(line.rstrip() for line in lines)
 
 
 def word(verdict: Verdict) -> str:
