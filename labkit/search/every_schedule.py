@@ -13,7 +13,6 @@ from labkit.errors import Nondeterminism, ScenarioError
 from labkit.execution import replay
 from labkit.interception import intercepted
 from labkit.lab import Scenario
-from labkit.portable_scenario import pack_scenario
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
 from labkit.search.limits import Limits
@@ -78,7 +77,7 @@ def explore(
     def search(engine: Engine) -> BreadthFirst:
         if executor is None:
             return BreadthFirst(engine, limits)
-        return Spread(engine, limits, executor, pack_scenario(scenario))
+        return Spread(engine, limits, executor, scenario)
 
     # Other threads, such as those of an executor, need their turn while a spread search waits for them.
     with intercepted() if executor is None else nullcontext():

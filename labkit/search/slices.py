@@ -61,6 +61,11 @@ class Answer(NamedTuple):
     deepest: int
 
 
+# The scenarios that this process itself searches, by search. Its own threads take them from here: to load what was
+# sent by value would put copies in the place of its classes.
+searched_here: dict[str, Scenario] = {}
+
+
 class _Kept(threading.local):
     """What a thread of an executor's process keeps between slices: greenlets and connections belong to one thread."""
 
@@ -73,7 +78,9 @@ _kept = _Kept()
 
 def visit_slice(errand: Errand) -> Answer | None:
     """Visit a slice of a layer; None when it must be visited where the search is."""
-    scenario = unpack_scenario(errand.scenario) if _kept.search != errand.search else None
+    scenario = None
+    if _kept.search != errand.search:
+        scenario = searched_here.get(errand.search) or unpack_scenario(errand.scenario)
     with intercepted():
         try:
             if scenario is not None:

@@ -18,10 +18,12 @@ from itertools import islice
 from labkit.engine import Engine, State
 from labkit.errors import LabError, Nondeterminism
 from labkit.interception import intercepted
+from labkit.lab import Scenario
+from labkit.portable_scenario import pack_scenario
 from labkit.portable_state import pack, unpack
-from labkit.search.breadth_first import BreadthFirst
+from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.limits import Limits
-from labkit.search.slices import Answer, Errand, visit_slice
+from labkit.search.slices import Answer, Errand, searched_here, visit_slice
 
 SMALLEST_SLICE, LARGEST_SLICE = 250, 4_000  # states; to send fewer costs more than to visit them here
 SLICES_OF_A_LAYER = 8  # fewer and larger ones would find fewer states twice, and keep fewer processes busy
@@ -36,16 +38,29 @@ class Spread(BreadthFirst):
     engine: the scenario with its budgets.
     limits: what it may use; memory is that of this process.
     executor: runs `visit_slice`.
-    scenario: the scenario, packed.
+    scenario: what the engine was made of; `ScenarioError` when it cannot be sent.
     """
 
-    def __init__(self, engine: Engine, limits: Limits, executor: Executor, scenario: bytes) -> None:
+    def __init__(self, engine: Engine, limits: Limits, executor: Executor, scenario: Scenario) -> None:
         super().__init__(engine, limits)
-        self._executor = executor
-        world = engine.world
-        start, nothing = pack(engine, [engine.start]), pack(engine)
-        search = uuid.uuid4().hex
-        self._errand = Errand(search, scenario, engine.budgets, world.seed, world.absolute, start, nothing, frozenset())
+        self._executor, self._scenario = executor, scenario
+        self._errand = Errand(
+            search=uuid.uuid4().hex,
+            scenario=pack_scenario(scenario),
+            budgets=engine.budgets,
+            seed=engine.world.seed,
+            absolute=engine.world.absolute,
+            start=pack(engine, [engine.start]),
+            states=pack(engine),
+            known=frozenset(),
+        )
+
+    def run(self) -> Found:
+        searched_here[self._errand.search] = self._scenario
+        try:
+            return super().run()
+        finally:
+            del searched_here[self._errand.search]
 
     def visit_layer(self, depth: int) -> None:
         done = 0
