@@ -35,7 +35,7 @@ class _ByName(NamedTuple):
 def pack_scenario(scenario: Scenario) -> bytes:
     """A scenario as bytes; `ScenarioError` says what to do when it cannot be sent."""
     ways: list[Callable[[Scenario], bytes]] = [pickle.dumps, _by_name, _by_value]
-    if getattr(scenario, "__module__", None) == "__main__" and importlib.util.find_spec("cloudpickle"):
+    if getattr(scenario, "func", scenario).__module__ == "__main__" and importlib.util.find_spec("cloudpickle"):
         ways.reverse()  # another process has another __main__
     reasons = []
     for way in ways:
@@ -63,8 +63,8 @@ def unpack_scenario(parcel: bytes) -> Scenario:
         ) from error
     if fingerprint(scenario) != mark:
         raise ScenarioError(
-            "a process of the executor has another version of the scenario, or of a function that it uses: make a new "
-            "executor after every change of the code"
+            "a process of the executor has another version of the scenario, or of a function or constant that it uses: "
+            "make a new executor after every change of the code"
         )
     for part in _reachable(scenario):
         if isinstance(part, types.FunctionType) and _is_by_value(part):
@@ -88,7 +88,7 @@ def _by_value(scenario: Scenario) -> bytes:
 
 def _is_by_value(function: types.FunctionType) -> bool:
     """Whether a function was made from its code here, with global variables of its own."""
-    module = sys.modules.get(function.__module__)
+    module = sys.modules.get(function.__globals__.get("__name__", ""))
     return module is None or vars(module) is not function.__globals__
 
 
@@ -106,8 +106,16 @@ def _pieces(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _pieces(constant)
-        else:  # the order of a set follows Python's hash seed
-            yield repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
+        else:
+            yield _text(constant)
+
+
+def _text(constant: object) -> str:
+    """A constant in an order that does not follow Python's hash seed."""
+    if isinstance(constant, (tuple, frozenset)):
+        parts = map(_text, constant)
+        return repr(tuple(parts) if isinstance(constant, tuple) else sorted(parts))
+    return repr(constant)
 
 
 def _reachable(scenario: Scenario) -> Iterator[Any]:

@@ -7,6 +7,7 @@ import multiprocessing
 import pickle
 import random
 import sys
+import threading
 import time
 import types
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -26,6 +27,7 @@ from labkit import (
     portable_state,
     run,
 )
+from labkit.interception import intercepted
 from labkit.machine import Machine
 from labkit.moment import Moment
 from labkit.portable_scenario import pack_scenario, unpack_scenario
@@ -152,6 +154,20 @@ def test_random_programs_give_the_same_verdict(seed):
 def test_more_threads_take_turns():
     with ThreadPoolExecutor(3) as pool:
         assert same(explore(article_fix, executor=pool, crashes=1, pauses=1), alone("article_fix"))
+
+
+def test_one_thread_at_a_time_has_the_labs_time():
+    begun = threading.Event()
+
+    def scenario(lab):
+        begun.set()
+        article_fix(lab)
+
+    with ThreadPoolExecutor(1) as pool:
+        with intercepted():
+            verdict = pool.submit(explore, scenario, crashes=1, pauses=1)
+            assert not begun.wait(0.2)
+        assert verdict.result().outcome == "violated"
 
 
 def test_two_threads_may_explore_at_the_same_time():
@@ -390,7 +406,8 @@ def test_a_limit_of_seconds_holds_for_an_executor_that_never_answers():
     executor = Asleep()
     verdict = explore(article_fix, executor=executor, crashes=1, max_seconds=0.01)
     assert verdict.stopped == "limit of seconds"
-    assert all(future.cancelled() for future in executor.futures[1:])
+    assert executor.futures
+    assert all(future.cancelled() for future in executor.futures)
 
 
 def test_a_limit_of_memory_is_checked_between_slices():
@@ -471,6 +488,24 @@ def test_what_a_scenario_by_value_copied_from_time_is_the_labs_too():
 
     carried = pickle.dumps((pickle.dumps(ByValue(sleepy, sleep=time.sleep)), portable_scenario.fingerprint(sleepy)))
     assert str(run(unpack_scenario(carried)).schedule) == "clock A A"
+
+
+def test_functions_of_a_module_that_a_scenario_uses_are_replaced_during_a_search_only(monkeypatch):
+    """A decorator's function says that it is the scenario's module's, and has global variables of its own module."""
+    decorators = types.ModuleType("decorators")
+    exec(
+        "from functools import wraps\n"
+        "from time import sleep\n"
+        "def slowly(build):\n"
+        "    @wraps(build)\n"
+        "    def scenario(lab): build(lab)\n"
+        "    return scenario\n",
+        vars(decorators),
+    )
+    monkeypatch.setitem(sys.modules, "decorators", decorators)
+    monkeypatch.setattr(scenarios, "stamped", decorators.slowly(scenarios.stamped))
+    assert unpack_scenario(pack_scenario(scenarios.stamped)) is scenarios.stamped
+    assert decorators.sleep is time.sleep
 
 
 # ---- Dask

@@ -103,6 +103,7 @@ class Spread(BreadthFirst):
         except TimeoutError:
             if limits.seconds_left() != 0:
                 raise
+            future.cancel()
             found.stopped = limits.reached(len(depths), 0, 0)
             return
         except LabError:
