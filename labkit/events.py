@@ -40,6 +40,7 @@ def event_of(engine: Engine, before: State, move: Move, number: int) -> Event:
         choice=choice,
         time=move.state[0],
         expiries=_expiries(engine, move.state),
+        deadlines=_deadlines(engine, move.state),
         inside=_inside(engine, move.state),
         **details,
     )
@@ -48,7 +49,10 @@ def event_of(engine: Engine, before: State, move: Move, number: int) -> Event:
 def _time_passed(engine: Engine, before: State, after: State) -> dict[str, Any]:
     left = _expiries(engine, after)
     gone = tuple(sorted(key for key in _expiries(engine, before) if key not in left))
-    return {"kind": "clock", "text": f"{(after[0] - before[0]) / 1e6:g} s pass", "writes": gone}
+    ahead = _deadlines(engine, after)
+    due = sorted(name for name in _deadlines(engine, before) if name not in ahead)
+    text = f"{(after[0] - before[0]) / 1e6:g} s pass" + (f"; due: {', '.join(due)}" if due else "")
+    return {"kind": "clock", "text": text, "writes": gone}
 
 
 def _failed_over(engine: Engine, before: State, after: State) -> dict[str, Any]:
@@ -75,6 +79,7 @@ def _request(engine: Engine, before: State, code: int, lost: bool) -> dict[str, 
     after = machine.after(moment, actor, LOST if lost else outcome.reply, wrote=lost or outcome.wrote)
     return {
         "kind": shown.kind,
+        "store": operation.store,
         "text": shown.text,
         "reply": "the reply is lost" if lost else store.show_reply(operation.request, outcome.reply),
         "counts": lost or bool(shown.costs),
@@ -97,6 +102,11 @@ def _expiries(engine: Engine, state: State) -> dict[str, int]:
     for slot, store in enumerate(engine.world.stores):
         found.update(store.expiries(state[slot]))
     return found
+
+
+def _deadlines(engine: Engine, state: State) -> dict[str, int]:
+    """The named deadlines in data that are to come, with the time that is left until each."""
+    return {name: left for name, left in engine.world.declared_deadlines(state) if name}
 
 
 def _inside(engine: Engine, state: State) -> dict[str, tuple[str, ...]]:

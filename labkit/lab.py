@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ from labkit.stores.commands import Request
 from labkit.stores.connection import LabPool, lab_client
 from labkit.stores.services import READY_MADE, Call
 from labkit.stores.sql_connection import SqlConnection
-from labkit.world import World
+from labkit.world import DeadlineObserver, World
 
 _CLIENT_OPTIONS = {"db", "decode_responses", "encoding", "encoding_errors", "protocol"}
 Scenario = Callable[["Lab"], None]
@@ -64,7 +64,7 @@ class Lab:
         self.workers: dict[str, WorkerPlan] = {}
         self.properties: list[Property] = []
         self.replica_lag = 1
-        self.deadline_observers: list[Callable[[], Iterable[float]]] = []
+        self.deadline_observers: list[DeadlineObserver] = []
         self._services: dict[str, Service] = {}
         self._ownership = Ownership()
         self._next_client = self._next_sql = 0
@@ -218,12 +218,13 @@ class Lab:
         """State what must hold when every worker has finished, died, or waits for something that never comes."""
         self._add(Property(name, check, "at_end"))
 
-    def deadlines(self, observer: Callable[[], Iterable[float]]) -> None:
+    def deadlines(self, observer: DeadlineObserver) -> None:
         """Tell the clock about deadlines that live in data, such as the time at which a message becomes visible.
 
         Parameters
         ----------
         observer: returns times in seconds, as `time.time()` gives them; the clock stops at each that is to come.
+            A dict that has them by name, such as that of the message, lets pictures show each until then.
         """
         self._refuse_inside_a_worker("lab.deadlines")
         if not callable(observer):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from labkit.stores.mirror import Comparison
 
 MOST_DRAWN = 100  # events in a picture that appears unasked
+WIDEST_TEXT, WIDEST_REPLY = 90, 50  # characters of a table's columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +28,18 @@ class Event:
     number: its place in the schedule, from 1.
     choice: what the scheduler chose.
     time: the lab's clock after it, in microseconds since the start.
-    kind: `command`, `call`, `sleep`, `read`, `clock` or `crash`.
+    kind: `command`, `call`, `sleep`, `read`, `clock`, or the fault: `crash`, `signal`, `jump` or `failover`.
     text: the command or call as one would write it.
     reply: what came back, as text; empty when there is no reply.
     counts: whether it counts for the length of the trace.
     reads, writes: the keys that it looked at and changed.
     expiries: after it, each key that will vanish and the microseconds it has left.
+    deadlines: after it, each named deadline that lives in data and is to come, and the microseconds until then.
     inside: after it, the critical sections that each worker is in.
     line: the line of the worker's code that took the step.
     ending: how the worker ended, when this was its last step.
     printed: what the worker printed right after this step.
+    store: what was asked: `redis`, `sql`, `clock`, or a service's name; empty where nothing was.
     """
 
     number: int
@@ -48,10 +52,12 @@ class Event:
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     expiries: Mapping[str, int] = field(default_factory=dict)
+    deadlines: Mapping[str, int] = field(default_factory=dict)
     inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     line: Line | None = None
     ending: Ending | None = None
     printed: str = ""
+    store: str = ""
 
     @property
     def worker(self) -> str | None:
@@ -151,18 +157,20 @@ class Trace:
         waiting = " and ".join(self.waiting)
         return f"Every property holds so far; the schedule ends before {waiting} did, so no end was judged."
 
-    def table(self, source: bool = False) -> str:
+    def table(self, source: bool = False, full: bool = False) -> str:
         """The execution as text: one row per event.
 
         Parameters
         ----------
         source: whether to show the line of code beside each step.
+        full: whether to show long commands and replies whole.
         """
+        text, reply = (sys.maxsize, sys.maxsize) if full else (WIDEST_TEXT, WIDEST_REPLY)
         rows = [("step", "time", "who", "what", "reply") + (("line",) if source else ())]
         for event in self.events:
             who = event.worker or ""
             note = _note(event, self.violations)
-            row = (str(event.number), event.seconds, who, event.text, event.reply + note)
+            row = (str(event.number), event.seconds, who, shorten(event.text, text), shorten(event.reply, reply) + note)
             rows.append(row + ((str(event.line) if event.line else "",) if source else ()))
         widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
@@ -191,6 +199,11 @@ class Trace:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """In a notebook, the picture; a trace too long to be looked at is shown as text."""
         return self.lanes()._repr_mimebundle_() if len(self.events) <= MOST_DRAWN else {"text/plain": self.table()}
+
+
+def shorten(text: str, most: int) -> str:
+    """A text cut to a number of characters, with an ellipsis when something is missing."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _process(actor: str) -> str:

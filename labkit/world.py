@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,8 @@ from labkit.stores.services import READY_MADE, Call, ServiceLog
 from labkit.stores.sql import SqlDatabase
 from labkit.watchdog import watchdog
 
+# Returns times, or a name for each of them.
+DeadlineObserver = Callable[[], Iterable[float] | Mapping[str, float]]
 _AGAIN = (
     "when it is built again. It is called afresh for every execution, so it must not depend on global variables "
     "that change"
@@ -44,8 +46,8 @@ class World:
         self.slots = {"clock": 0, "redis": 1, "sql": 2}
         self.view: list[int] = [store.start for store in self.stores]
         self.insides: dict[str, int] = {}
-        self.deadlines: tuple[Callable[[], Iterable[float]], ...] = ()
-        self._declared: dict[tuple[int, ...], int | None] = {}
+        self.deadlines: tuple[DeadlineObserver, ...] = ()
+        self._declared: dict[tuple[int, ...], tuple[tuple[str, int], ...]] = {}
         self.asked: set[str] = set()
         self._mode = "recording"  # then "playing" while the scenario is built again, else "observing"
         self.tape: list[tuple[Operation, Any]] = []
@@ -85,22 +87,28 @@ class World:
 
     def declared_deadline(self, state: tuple[int, ...]) -> int | None:
         """How long until the next of the deadlines that live in data; None when there is none."""
+        return min((left for _, left in self.declared_deadlines(state)), default=None)
+
+    def declared_deadlines(self, state: tuple[int, ...]) -> tuple[tuple[str, int], ...]:
+        """The deadlines in data that are to come, each with its name, if it has one, and how long it is until then."""
         if not self.deadlines:
-            return None
+            return ()
         if not self.absolute:
             raise ClockWasRead
         view = state[: len(self.stores)]
         if view not in self._declared:
             with self.looking_at(state, {}):
-                times = [time for observer in self.deadlines for time in self._times(observer)]
-            self._declared[view] = min((time - state[0] for time in times if time > state[0]), default=None)
+                times = [pair for observer in self.deadlines for pair in self._times(observer)]
+            self._declared[view] = tuple((name, time - state[0]) for name, time in times if time > state[0])
         return self._declared[view]
 
     @staticmethod
-    def _times(observer: Callable[[], Iterable[float]]) -> list[int]:
-        """What an observer of deadlines says, in microseconds of the lab's clock."""
+    def _times(observer: DeadlineObserver) -> list[tuple[str, int]]:
+        """What an observer of deadlines says: names, or nothing, and times in microseconds of the lab's clock."""
         try:
-            return [round((float(time) - EPOCH) * MICROSECONDS) for time in observer()]
+            found = observer()
+            pairs = found.items() if isinstance(found, Mapping) else (("", time) for time in found)
+            return [(str(name), round((float(time) - EPOCH) * MICROSECONDS)) for name, time in pairs]
         except (TypeError, ValueError) as error:
             raise PropertyError(
                 f"an observer given to lab.deadlines returns times in seconds, as time.time() does; it failed: {error}"

@@ -106,7 +106,7 @@ def test_a_record_is_claimed_then_busy_then_taken_over_then_done(make):
     records = make(IdempotencyRecords)
     assert records.claim(KEY, "a", LEASE, now=100) == Claimed(until=130)
     assert records.claim(KEY, "b", LEASE, now=129.999) == Busy(until=130)
-    assert records.deadlines() == [130]
+    assert records.deadlines() == {KEY: 130}
     assert records.claim(KEY, "b", LEASE, now=130) == Claimed(until=160)
     with pytest.raises(ClaimLost, match="'order-1:charge' cannot be completed by 'a': it was taken over"):
         records.complete(KEY, "a", "charged by a")
@@ -116,7 +116,7 @@ def test_a_record_is_claimed_then_busy_then_taken_over_then_done(make):
     assert records.release(KEY, "b") is False
     with pytest.raises(ClaimLost):
         records.complete(KEY, "b")
-    assert records.deadlines() == []
+    assert records.deadlines() == {}
 
 
 def test_a_record_that_is_released_is_claimed_at_once(make):

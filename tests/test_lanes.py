@@ -1,18 +1,20 @@
 """The lane diagram: what is in it, in words and in shapes."""
 
+import contextlib
+import signal
+import time
+
 import pytest
-from matplotlib.colors import to_rgb
+import redis
 
 from labkit import explore, replay
 from labkit.plots import style
 from labkit.plots.intervals import Interval, intervals
+from labkit.queues import VisibilityQueue
+from tests.pictures import assert_readable, contrast, texts
 from tests.programs import LOCK, article_fix, naive
 
 EXPIRY = "A clock B A A A A"
-
-
-def texts(picture):
-    return [text.get_text() for text in picture.figure.axes[0].texts]
 
 
 def test_every_command_and_effect_stands_in_the_picture():
@@ -30,21 +32,17 @@ def test_the_source_line_stands_beside_each_step_on_request():
     assert sum(text.startswith("line ") for text in texts(trace.lanes(source=True))) == 6
 
 
-def test_no_two_labels_overlap():
-    for schedule in (EXPIRY, "A A A crash:A B", "A crash:A clock B B B B B"):
-        picture = replay(article_fix, schedule).lanes(source=True)
-        canvas = picture.figure.canvas
-        picture.png()
-        renderer = canvas.get_renderer() if hasattr(canvas, "get_renderer") else picture.figure._get_renderer()
-        boxes = [text.get_window_extent(renderer) for text in picture.figure.axes[0].texts]
-        width, height = picture.figure.get_size_inches() * picture.figure.dpi
-        for index, box in enumerate(boxes):
-            assert box.x0 >= 0
-            assert box.x1 <= width + 1
-            assert box.y0 >= 0
-            assert box.y1 <= height
-            for other in boxes[index + 1 :]:
-                assert not box.shrunk(0.98, 0.8).overlaps(other), (schedule, box, other)
+@pytest.mark.parametrize("schedule", [EXPIRY, "A A A crash:A B", "A crash:A clock B B B B B"])
+@pytest.mark.parametrize("source", [False, True])
+def test_no_two_labels_overlap(schedule, source):
+    assert_readable(replay(article_fix, schedule).lanes(source=source))
+
+
+def test_labels_that_overlap_are_found():
+    picture = replay(article_fix, EXPIRY).lanes()
+    picture.figure.axes[0].text(1.2, 0.25, "over worker A")
+    with pytest.raises(AssertionError, match="over worker A"):
+        assert_readable(picture)
 
 
 def test_a_lock_lives_in_redis_until_it_expires_while_its_holder_still_believes():
@@ -104,12 +102,7 @@ def test_workers_differ_in_colour_marker_and_hatch():
 def test_text_has_enough_contrast(color, paper):
     """WCAG 2.2 asks for a ratio of at least 4.5 between text and ground."""
 
-    def luminance(name):
-        parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(name)]
-        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
-
-    light, dark = sorted((luminance(color), luminance(paper)), reverse=True)
-    assert (light + 0.05) / (dark + 0.05) >= 4.5
+    assert contrast(color, paper) >= 4.5
 
 
 def test_a_key_that_the_set_up_made_belongs_to_nobody():
@@ -121,8 +114,6 @@ def test_a_key_that_the_set_up_made_belongs_to_nobody():
 
 
 def test_extending_a_lock_does_not_end_the_belief_in_it():
-    import redis
-
     def scenario(lab):
         def work(r):
             lock = redis.lock.Lock(r, "lock", timeout=10, blocking=False)
@@ -136,3 +127,124 @@ def test_extending_a_lock_does_not_end_the_belief_in_it():
     found = intervals(replay(scenario, "A A A A"))
     assert Interval("hold", "lock", "A", 1, 3, "left") in found
     assert Interval("ttl", "lock", "A", 1, 3, "deleted") in found
+
+
+def every_fault(lab):
+    """Two workers to whom everything happens that can."""
+
+    def write(r, db, mail):
+        with contextlib.suppress(redis.TimeoutError):
+            r.set("lock", "A", nx=True, ex=30)
+        db.execute("CREATE TABLE jobs (id INTEGER)")
+        with contextlib.suppress(TimeoutError):
+            mail.send("order-1")
+        time.sleep(5)
+        db.commit()
+
+    def read(r):
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        r.incr("k")
+        time.sleep(40)
+        time.time()
+
+    lab.worker("A", write, lab.redis(), lab.sql(), lab.mail, signals=1)
+    lab.worker("B", read, lab.redis(), signals=1, jump=60)
+    lab.replica(behind=2)
+
+
+FAULTS = "lose:A A lose:A B signal:B jump:B failover clock signal:A clock"
+
+
+def test_every_fault_has_its_words_and_its_mark():
+    picture = replay(every_fault, FAULTS).lanes()
+    assert_readable(picture)
+    bold = {text.get_text() for text in picture.figure.axes[0].texts if text.get_fontweight() == "bold"}
+    assert bold >= {
+        "SET lock A NX EX 30 -> the reply is lost",
+        "mail.send(order-1) -> the reply is lost",
+        "gets SIGTERM",
+        "its wall clock jumps by +60 s",
+        "failover: a replica takes over; writes lost: k, lock",
+        "gets SIGTERM and is killed by it",
+    }
+    markers = [line.get_marker() for line in picture.figure.axes[0].lines]
+    assert markers.count("x") == 2  # lost replies
+    assert markers.count("X") == 1  # a death
+    said = " ".join(texts(picture))
+    assert "✗ before a store: it was done, and the reply is lost" in said
+    assert "empty bar: a transaction is open" in said
+
+
+def test_a_transaction_is_open_until_the_commit_or_the_end_of_its_worker():
+    open_until_killed = intervals(replay(every_fault, FAULTS))
+    assert Interval("transaction", "transaction", "A", 2, 9, "killed", "sql") in open_until_killed
+    committed = intervals(replay(every_fault, "A A A clock A A"))
+    assert Interval("transaction", "transaction", "A", 2, 6, "left", "sql") in committed
+
+
+def two_receivers(lab):
+    """Two workers and two messages, hidden for ten seconds."""
+
+    def work(r, delete):
+        queue = VisibilityQueue(r, "jobs")
+        (message,) = queue.receive()
+        time.sleep(1 if delete else 20)
+        if delete:
+            queue.delete(message.receipt_handle)
+
+    queue = VisibilityQueue.create(lab.redis(), "jobs", visibility_timeout=10)
+    queue.send("one")
+    queue.send("two")
+    lab.worker("A", work, lab.redis(), True)
+    lab.worker("B", work, lab.redis(), False)
+    lab.deadlines(queue.deadlines)
+
+
+def test_a_message_is_hidden_from_its_receive_until_it_is_deleted_or_its_time_is_over():
+    trace = replay(two_receivers, "A A B B clock A A clock")
+    found = intervals(trace)
+    assert Interval("deadline", "jobs-000001", "A", 2, 7, "deleted") in found
+    assert Interval("deadline", "jobs-000002", "B", 4, 8, "expired") in found
+    picture = trace.lanes()
+    assert_readable(picture)
+    assert {"jobs-000001", "jobs-000002", "clock: 9 s pass; due: jobs-000002"} <= set(texts(picture))
+
+
+def test_statements_go_to_the_database_and_commands_to_redis():
+    def scenario(lab):
+        def work(r, db):
+            r.get("k")
+            db.execute("SELECT 1")
+
+        lab.worker("A", work, lab.redis(), lab.sql())
+
+    picture = replay(scenario, "A A").lanes()
+    assert {"Redis", "SQL"} <= set(texts(picture))
+    arrows = [line.get_xdata()[0] for line in picture.figure.axes[0].lines if line.get_marker() == ">"]
+    assert arrows[0] < arrows[1]
+
+
+def test_a_long_command_leaves_room_for_its_reply():
+    def scenario(lab):
+        lab.worker("A", lambda db: db.execute(f"SELECT 7 AS {'a' * 200}"), lab.sql())
+
+    trace = replay(scenario, "A")
+    assert any(text.startswith("SELECT 7 AS aaa") and text.endswith("… -> (7,)") for text in texts(trace.lanes()))
+    rows = trace.table().splitlines()
+    assert max(map(len, rows)) < 130
+    assert "…  (7,)" in rows[1]
+    assert "a" * 200 in trace.table(full=True)
+
+
+def test_a_violation_stands_behind_a_long_reply_that_is_cut():
+    def scenario(lab):
+        def work(r, section):
+            r.get("k")
+            with section("inside"):
+                r.get("k")
+
+        lab.redis().set("k", "v" * 300)
+        lab.worker("A", work, lab.redis(), lab.section)
+        lab.always("nobody is inside", lambda: lab.inside("inside") == 0)
+
+    assert replay(scenario, "A").table().splitlines()[1].endswith("vvv…  <-- breaks 'nobody is inside'")

@@ -17,7 +17,7 @@ _CLAIM = """
 _LOOK = "SELECT result, lease_until FROM idempotency_records WHERE effect_key = ?"
 _COMPLETE = "UPDATE idempotency_records SET result = ? WHERE effect_key = ? AND owner = ? AND result IS NULL"
 _RELEASE = "DELETE FROM idempotency_records WHERE effect_key = ? AND owner = ? AND result IS NULL"
-_LEASES = "SELECT lease_until FROM idempotency_records WHERE result IS NULL"
+_LEASES = "SELECT effect_key, lease_until FROM idempotency_records WHERE result IS NULL"
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,6 @@ class IdempotencyRecords(KeptTable):
         """Give a claim back when the effect has certainly not happened; whether it was still this owner's."""
         return bool(self.execute(_RELEASE, check_name("key", key), check_name("owner", owner)).rowcount == 1)
 
-    def deadlines(self) -> list[float]:
-        """When each lease ends, or ended, in seconds since 1970."""
-        return [until / 1000 for (until,) in self.execute(_LEASES).fetchall()]
+    def deadlines(self) -> dict[str, float]:
+        """When each lease ends, or ended: seconds since 1970 by its key."""
+        return {key: until / 1000 for key, until in self.execute(_LEASES).fetchall()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
@@ -24,12 +25,15 @@ class Picture:
     figure: the matplotlib figure, for whoever wants to change it.
     alt: what it shows, for those who do not see it.
     text: the same content as text.
+    twin: the same content as HTML, to be shown below the picture; empty where there is none.
     """
 
     figure: Figure
     alt: str
     text: str
+    twin: str = ""
 
+    @matplotlib.rc_context(matplotlib.rcParamsDefault)
     def png(self) -> bytes:
         """The picture as PNG, the same bytes for the same matplotlib."""
         FigureCanvasAgg(self.figure)
@@ -41,13 +45,24 @@ class Picture:
         """Write the picture as a PNG file."""
         Path(path).write_bytes(self.png())
 
-    def _repr_html_(self) -> str:
+    @property
+    def html(self) -> str:
+        """The picture with its alternative text, and its twin below."""
         # JupyterLab sets no alternative text on PNG outputs, so the picture comes as HTML with its own.
         data = base64.b64encode(self.png()).decode()
-        return f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt)}" style="max-width:100%">'
+        alt = html.escape(self.alt)
+        return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">{self.twin}'
+
+    def _repr_html_(self) -> str:
+        return self.html
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/html": self._repr_html_(), "text/plain": self.text}
 
     def __repr__(self) -> str:
         return self.text
+
+
+def as_twin(text: str) -> str:
+    """A text twin as HTML, closed until it is asked for."""
+    return f"<details><summary>The same as text</summary><pre>{html.escape(text)}</pre></details>"

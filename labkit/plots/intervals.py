@@ -1,8 +1,8 @@
-"""Stretches of a trace: how long a key lives, how long a worker believes it holds a lock or is in a section."""
+"""Stretches of a trace: how long a key lives or a message is hidden, and what a worker believes to be in or to hold."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from labkit.trace import Event, Trace
@@ -17,11 +17,13 @@ class Interval:
 
     Parameters
     ----------
-    kind: `ttl` (a key that will expire), `hold` (a worker believes it holds a lock) or `section`.
-    name: the key, or the section.
-    worker: who set the key, holds the lock, or is inside.
+    kind: `ttl` (a key that will expire), `deadline` (one that lives in data: a message is hidden, a claim is held),
+        `hold` (a worker believes it holds a lock), `section` or `transaction`.
+    name: the key, the deadline's name, or the section.
+    worker: who set the key or the deadline, holds the lock, or is inside.
     first, last: the numbers of the events at which it begins and ends.
     ended: `expired`, `deleted`, `replaced`, `left`, `killed`, or `open` when it lasts longer than the trace.
+    store: where it lives: `redis` or `sql`.
     """
 
     kind: str
@@ -30,33 +32,72 @@ class Interval:
     first: int
     last: int
     ended: str
+    store: str = "redis"
 
 
 def intervals(trace: Trace) -> list[Interval]:
     """All stretches of a trace, in the order in which they begin."""
-    found = [*_lives(trace), *_holds(trace), *_sections(trace)]
+    writes = {(event.number, key) for event in trace.events for key in event.writes}
+    keys = _lives(trace, "ttl", lambda event: event.expiries, writes)
+    ahead = _lives(trace, "deadline", lambda event: event.deadlines, _moves(trace))
+    found = [*keys, *ahead, *_holds(trace), *_sections(trace), *_transactions(trace)]
     return sorted(found, key=lambda interval: (interval.first, interval.kind, interval.name, interval.last))
 
 
-def _lives(trace: Trace) -> Iterator[Interval]:
-    """Keys with a time to live, from the event that set them to the one after which they are gone."""
-    begun: dict[str, Event] = {}
-    setters: dict[str, str | None] = {}
+def _lives(
+    trace: Trace,
+    kind: str,
+    left_after: Callable[[Event], Mapping[str, int]],
+    touches: set[tuple[int, str]],
+) -> Iterator[Interval]:
+    """What has a time to live, from the event that gave it one to the one after which it has none."""
+    begun: dict[str, tuple[Event, str | None]] = {}
     for event in trace.events:
-        for key, start in list(begun.items()):
-            if key not in event.expiries:
-                ended = "expired" if event.kind == "clock" else "deleted"
-                yield Interval("ttl", key, setters[key], start.number, event.number, ended)
-                del begun[key]
-            elif key in event.writes and event.choice.process != setters[key]:
-                yield Interval("ttl", key, setters[key], start.number, event.number, "replaced")
-                begun[key], setters[key] = event, event.choice.process
-        for key in event.expiries:
-            if key not in begun:
-                begun[key] = event
-                setters[key] = event.choice.process if key in event.writes else None  # None: the set-up did
-    for key, start in begun.items():
-        yield Interval("ttl", key, setters[key], start.number, len(trace.events), "open")
+        left = left_after(event)
+        for name, (start, setter) in list(begun.items()):
+            taken_over = (event.number, name) in touches and event.choice.process != setter
+            if name not in left or taken_over:
+                ended = "replaced" if name in left else "expired" if event.kind == "clock" else "deleted"
+                yield Interval(kind, name, setter, start.number, event.number, ended, _store(start))
+                del begun[name]
+        for name in left:
+            if name not in begun:
+                setter = event.choice.process if (event.number, name) in touches else None  # None: the set-up did
+                begun[name] = (event, setter)
+    for name, (start, setter) in begun.items():
+        yield Interval(kind, name, setter, start.number, len(trace.events), "open", _store(start))
+
+
+def _moves(trace: Trace) -> set[tuple[int, str]]:
+    """The events at which workers set a deadline in data, or moved it, each with the deadline's name."""
+    moves: set[tuple[int, str]] = set()
+    before: dict[str, int] = {}
+    for event in trace.events:
+        ends = {name: event.time + left for name, left in event.deadlines.items()}
+        if event.writes and event.worker is not None:
+            moves.update((event.number, name) for name, end in ends.items() if before.get(name) != end)
+        before = ends
+    return moves
+
+
+def _store(start: Event) -> str:
+    return "sql" if start.store == "sql" else "redis"
+
+
+def _transactions(trace: Trace) -> Iterator[Interval]:
+    """Open transactions of the database, from the first statement that writes to the commit or the rollback."""
+    begun: dict[str, Event] = {}
+    for event in trace.events:
+        over = event.store == "sql" and event.text in ("COMMIT", "ROLLBACK")
+        for worker, start in list(begun.items()):
+            ended = _ended(event, worker) or ("left" if over and event.worker == worker else None)
+            if ended is not None:
+                yield Interval("transaction", "transaction", worker, start.number, event.number, ended, "sql")
+                del begun[worker]
+        if event.store == "sql" and event.writes and event.worker and not over and event.ending is None:
+            begun.setdefault(event.worker, event)
+    for worker, start in begun.items():
+        yield Interval("transaction", "transaction", worker, start.number, len(trace.events), "open", "sql")
 
 
 def _holds(trace: Trace) -> Iterator[Interval]:
@@ -64,20 +105,26 @@ def _holds(trace: Trace) -> Iterator[Interval]:
     held: dict[tuple[str, str], Event] = {}
     for event in trace.events:
         for (worker, key), start in list(held.items()):
-            dies = event.kind == "crash" and event.worker == worker.partition("/")[0]
-            if event.worker != worker and not dies:
-                continue
+            ended = _ended(event, worker)
             released = event.text.startswith(_LETTING_GO) and key in event.text.split()
             gone = key in event.writes and key not in event.expiries
-            if released or gone or dies or event.ending is not None:
-                ended = "killed" if dies else "left"
-                yield Interval("hold", key, worker, start.number, event.number, ended)
+            if ended or (event.worker == worker and (released or gone)):
+                yield Interval("hold", key, worker, start.number, event.number, ended or "left")
                 del held[worker, key]
         taken = _lock_taken(event)
         if taken is not None and event.worker is not None and event.ending is None:
             held[event.worker, taken] = event
     for (worker, key), start in held.items():
         yield Interval("hold", key, worker, start.number, len(trace.events), "open")
+
+
+def _ended(event: Event, actor: str) -> str | None:
+    """How an event ends an actor, alone or with its process, if it does: `killed` or `left`."""
+    if event.worker not in (actor, actor.partition("/")[0]):
+        return None
+    if event.kind == "crash" or (event.ending is not None and event.ending.killed):
+        return "killed"
+    return "left" if event.ending is not None else None
 
 
 def _lock_taken(event: Event) -> str | None:

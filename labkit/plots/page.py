@@ -9,14 +9,17 @@ import math
 import textwrap
 
 from labkit.plots.intervals import Interval, intervals
-from labkit.plots.style import CHARACTER, look, shorten
-from labkit.trace import Event, Trace
+from labkit.plots.style import CHARACTER, look
+from labkit.trace import Event, Trace, shorten
 
 # Inches.
 ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075
 LEGEND_ROW = 0.19
 WIDEST = 9.6  # as wide as a notebook cell; wider pictures would be shrunk until nobody can read them
 MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
+MOST_REPLY = 18  # of them, for a reply to a long command
+LIFE = 0.2  # from one bar beside a store to the next
+TITLES = {"redis": "Redis", "sql": "SQL"}
 
 
 class Page:
@@ -32,8 +35,8 @@ class Page:
 
     def __init__(self, trace: Trace, source: bool) -> None:
         self.trace, self.source = trace, source
-        self.lives = [found for found in intervals(trace) if found.kind == "ttl"]
-        self.bars = [found for found in intervals(trace) if found.kind != "ttl"]
+        self.lives = [found for found in intervals(trace) if found.kind in ("ttl", "deadline")]
+        self.bars = [found for found in intervals(trace) if found not in self.lives]
         self.rows: dict[int, float] = {}
         row = 0
         for event in trace.events:
@@ -49,18 +52,34 @@ class Page:
     def _place(self, compact: bool) -> None:
         """Set the left edge of every column."""
         self.left: dict[str, float] = {}
+        self.compact = compact
         self.words: float | None = None
         edge = GUTTER
         for worker in self.trace.actors:
             self.left[worker] = edge
-            title = len(title_of(worker)) + 2
+            title = len(self.title_of(worker)) + 2
             edge += self.bar_room(worker) + max(title, 0 if compact else self._longest(worker)) * CHARACTER + PADDING
         if compact:
             self.words = edge
             edge += max(map(self._longest, self.trace.actors), default=0) * CHARACTER + PADDING
-        self.redis, edge = edge, edge + self._redis_width()
+        self.stores: dict[str, float] = {}
+        for store in self._used_stores():
+            self.stores[store], edge = edge, edge + self._store_width(store)
         self.outside, edge = edge, edge + self._outside_width()
         self.width = max(edge, 6.2)
+
+    def _used_stores(self) -> list[str]:
+        """Redis, and the database where it is used; without Redis where only that is."""
+        asked = {event.store for event in self.trace.events} | {life.store for life in self.lives}
+        return [store for store in TITLES if store in asked or (store == "redis" and "sql" not in asked)]
+
+    def target_of(self, event: Event) -> float:
+        """Where the store stands that an event goes to."""
+        return self.outside if event.kind == "call" else self.stores.get(event.store, self.stores["redis"])
+
+    def title_of(self, actor: str) -> str:
+        """What stands over a lane; where room is short, the name alone."""
+        return actor if self.compact else f"thread {actor}" if "/" in actor else f"worker {actor}"
 
     def _longest(self, worker: str) -> int:
         """The number of characters that a worker's words need; the clock's stand with the first worker's."""
@@ -95,7 +114,10 @@ class Page:
 
     def slot(self, interval: Interval) -> int:
         """Which of several bars side by side: the first that is free."""
-        peers = self.lives if interval.kind == "ttl" else [bar for bar in self.bars if bar.worker == interval.worker]
+        if interval in self.lives:
+            peers = [life for life in self.lives if life.store == interval.store]
+        else:
+            peers = [bar for bar in self.bars if bar.worker == interval.worker]
         taken: list[float] = []
         for peer in peers:
             free = next(slot for slot in range(len(taken) + 1) if slot == len(taken) or taken[slot] <= peer.first)
@@ -107,9 +129,21 @@ class Page:
     def _most_at_once(self, bars: list[Interval]) -> int:
         return max((self.slot(bar) + 1 for bar in bars), default=0)
 
-    def _redis_width(self) -> float:
-        longest = max((len(life.name) for life in self.lives), default=0)
-        return max(0.9, self._most_at_once(self.lives) * 0.3 + longest * CHARACTER + PADDING)
+    def _store_width(self, store: str) -> float:
+        longest = max(map(len, self.names_at(store).values()), default=0)
+        return max(0.9, self.names_room(store) + longest * CHARACTER + PADDING)
+
+    def names_room(self, store: str) -> float:
+        """How much room the bars of what lives in a store need, to the right of its lane."""
+        return 0.16 + LIFE * self._most_at_once([life for life in self.lives if life.store == store])
+
+    def names_at(self, store: str) -> dict[int, str]:
+        """What begins to live in a store, by the number of the event."""
+        names: dict[int, list[str]] = {}
+        for life in self.lives:
+            if life.store == store:
+                names.setdefault(life.first, []).append(life.name)
+        return {number: shorten(", ".join(each), MOST_CHARACTERS) for number, each in names.items()}
 
     @property
     def has_outside(self) -> bool:
@@ -127,20 +161,22 @@ class Page:
             parts.append("patterned bar beside a lane: this worker believes that it holds the lock")
         if any(bar.kind == "section" for bar in self.bars):
             parts.append("solid bar: inside the section")
-        if self.lives:
-            parts.append("bar beside Redis: the key lives, in the look of who set it")
+        if any(bar.kind == "transaction" for bar in self.bars):
+            parts.append("empty bar: a transaction is open")
+        kinds = {life.kind for life in self.lives}
+        if kinds:
+            lives = [text for kind, text in _LIVES.items() if kind in kinds]
+            parts.append(f"bar beside a store: {', or '.join(lives)}, in the look of who caused it")
+        if any(event.choice.kind == "lose" for event in self.trace.events):
+            parts.append("✗ before a store: it was done, and the reply is lost")
         if any(event.kind in ("sleep", "read") for event in self.trace.events):
             parts.append("open marker: sleeps or reads the clock")
         return textwrap.wrap(" · ".join(parts), int((self.width - 0.2) / CHARACTER))
 
 
-def title_of(actor: str) -> str:
-    """What stands over a lane."""
-    return f"thread {actor}" if "/" in actor else f"worker {actor}"
-
-
 _SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}
 _SHAPES["*"] = "star"
+_LIVES = {"ttl": "a key lives", "deadline": "a message is hidden or a claim held"}
 
 
 def label(event: Event) -> str:
@@ -150,10 +186,15 @@ def label(event: Event) -> str:
         return shorten(f"clock: {event.text}{gone}", 2 * MOST_CHARACTERS)
     if event.kind == "failover":
         return shorten(f"failover: {event.text}", 2 * MOST_CHARACTERS)
-    text = event.text if event.kind == "call" else event.summary
+    reply = f" -> {event.reply}" if event.reply and (event.kind != "call" or event.choice.kind == "lose") else ""
     if event.ending is not None and event.ending.error is not None:
-        text += f"; raised {event.ending.error}"
-    return shorten(text, MOST_CHARACTERS)
+        reply += f"; raised {event.ending.error}"
+    if event.ending is not None and event.ending.killed:
+        reply += " and is killed by it"
+    # What came back matters: of a long request and a long reply, the reply keeps its share.
+    room = max(MOST_CHARACTERS - len(event.text), MOST_REPLY)
+    reply = shorten(reply, room)
+    return shorten(event.text, MOST_CHARACTERS - len(reply)) + reply
 
 
 def effect(event: Event) -> str:

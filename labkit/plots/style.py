@@ -38,8 +38,3 @@ _LOOKS = (
 def look(index: int) -> Look:
     """The look of a scenario's worker, by its place in the scenario."""
     return _LOOKS[index % len(_LOOKS)]
-
-
-def shorten(text: str, most: int) -> str:
-    """A text cut to a number of characters, with an ellipsis when something is missing."""
-    return text if len(text) <= most else text[: most - 1] + "…"

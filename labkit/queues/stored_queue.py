@@ -72,10 +72,10 @@ class StoredQueue:
         visible, in_flight, delayed, age, *counters = map(int, self.run(scripts.ATTRIBUTES, now()))
         return QueueAttributes(visible, in_flight, delayed, age / 1_000, *counters)
 
-    def deadlines(self) -> list[float]:
-        """When each message becomes visible, or became so, in seconds since 1970."""
+    def deadlines(self) -> dict[str, float]:
+        """When each message becomes visible, or became so: seconds since 1970 by its id."""
         found = cast(Any, self.client.zrange(f"queue:{self.name}:visible_at", 0, -1, withscores=True))
-        return [score / 1_000 for _, score in found]
+        return {text(id): score / 1_000 for id, score in found}
 
     def run(self, script: str, *arguments: object) -> list[Any]:
         """Run one of the queue's scripts, as one step."""

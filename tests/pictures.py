@@ -1,0 +1,69 @@
+"""What every picture is measured by: labels that meet no other, within the figure, readable in grey."""
+
+import html
+import itertools
+import re
+import warnings
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import to_rgb
+
+SMALLEST = 7  # points
+
+
+def texts(picture):
+    """The labels of a picture, all axes together."""
+    return [text.get_text() for axes in picture.figure.axes for text in axes.texts]
+
+
+def labels(picture):
+    """Each text that is drawn, and the room that it takes in pixels."""
+    renderer = FigureCanvasAgg(picture.figure).get_renderer()
+    picture.figure.draw(renderer)
+    found = []
+    for axes in picture.figure.axes:
+        ticks = [tick for axis in (axes.xaxis, axes.yaxis) if axes.axison for tick in axis.get_ticklabels(which="both")]
+        legend = axes.get_legend()
+        others = [axes.title, axes.xaxis.label, axes.yaxis.label] if axes.axison else []
+        found += [*axes.texts, *ticks, *others, *(legend.get_texts() if legend else [])]
+    return [(text, text.get_window_extent(renderer)) for text in found if text.get_text() and text.get_visible()]
+
+
+def assert_readable(picture):
+    """No label meets another or leaves the figure, none is tiny or lacks a glyph, and there is text for each reader."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a missing glyph is one
+        png = picture.png()
+    assert png == picture.png()
+    width, height = picture.figure.get_size_inches() * picture.figure.dpi
+    found = labels(picture)
+    assert found
+    for text, box in found:
+        assert text.get_fontsize() >= SMALLEST, text
+        assert box.x0 >= -1, text
+        assert box.y0 >= -1, text
+        assert box.x1 <= width + 1, text
+        assert box.y1 <= height + 1, text
+    for (text, box), (other, other_box) in itertools.combinations(found, 2):
+        assert not box.shrunk(0.98, 0.8).overlaps(other_box.shrunk(0.98, 0.8)), (text, other)
+    assert picture.alt.strip().endswith(".")
+    assert picture.text.strip()
+    assert f'alt="{html.escape(picture.alt)}"' in picture.html
+    assert "\n" not in picture.alt
+
+
+def luminance(color):
+    """The relative luminance of WCAG 2.2."""
+    parts = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in to_rgb(color)]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+def contrast(color, ground):
+    """The contrast of WCAG 2.2, from 1 to 21; text needs 4.5."""
+    light, dark = sorted((luminance(color), luminance(ground)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def visible_words(twin):
+    """What a reader of the HTML twin reads."""
+    return html.unescape(re.sub("<[^>]*>", " ", twin))
