@@ -70,12 +70,13 @@ class Page:
 
     def _used_stores(self) -> list[str]:
         """Redis, and the database where it is used; without Redis where only that is."""
-        asked = {event.store for event in self.trace.events} | {life.store for life in self.lives}
+        asked = {event.store or "redis" for event in self.trace.events if event.kind == "command"}
+        asked |= {life.store for life in self.lives}
         return [store for store in TITLES if store in asked or (store == "redis" and "sql" not in asked)]
 
     def target_of(self, event: Event) -> float:
         """Where the store stands that an event goes to."""
-        return self.outside if event.kind == "call" else self.stores.get(event.store, self.stores["redis"])
+        return self.outside if event.kind == "call" else self.stores[event.store or "redis"]
 
     def title_of(self, actor: str) -> str:
         """What stands over a lane; where room is short, the name alone."""

@@ -24,6 +24,7 @@ class SwitchGrid:
     Parameters
     ----------
     workers: the names of the two workers: who begins, and who goes on.
+    property: what is violated.
     chances: by the steps that the first takes before the second begins, and those that the second takes before chance
         decides: the share of violations, 0 to 1. Pairs that no schedule has are left out.
     overall: the share when chance decides from the start.
@@ -31,6 +32,7 @@ class SwitchGrid:
     """
 
     workers: tuple[str, str]
+    property: str
     chances: Mapping[tuple[int, int], float]
     overall: float
     steps: tuple[tuple[str, ...], tuple[str, ...]]
@@ -50,16 +52,17 @@ def switch_grid(
     Parameters
     ----------
     scenario: builds the world.
-    property: the one that is looked at; None for all of them.
+    property: the one that is looked at; None for the first.
     clock: whether time passes, up to the next deadline, before the second worker begins: the first is paused.
     pauses, polls, seed: as for `explore`.
 
-    Raises `ScenarioError` when there are not two workers, or too many states.
+    Raises `ScenarioError` when there are not two workers, no property, or too many states.
     """
 
     def look(engine: Engine) -> SwitchGrid:
         workers = two_workers_of(engine, "a heatmap")
-        chances = _Chances(engine, asked_for(engine, property))
+        name = property or next((prop.name for prop in engine.properties), "")
+        chances = _Chances(engine, asked_for(engine, name))
         grid: dict[tuple[int, int], float] = {}
         firsts: list[str] = []
         seconds: list[str] = []
@@ -75,7 +78,7 @@ def switch_grid(
                 texts.append(text)
                 grid[i, j] = 1.0 if broken or worse else chances.of(after)
             seconds = max(seconds, texts, key=len)
-        return SwitchGrid(workers, grid, chances.of(engine.start), (tuple(firsts[1:]), tuple(seconds[1:])))
+        return SwitchGrid(workers, name, grid, chances.of(engine.start), (tuple(firsts[1:]), tuple(seconds[1:])))
 
     return look_at(scenario, Budgets(signals=0, pauses=pauses, polls=polls), seed, look)
 

@@ -45,6 +45,8 @@ def two_workers_of(engine: Engine, what: str) -> tuple[str, str]:
 def asked_for(engine: Engine, name: str | None) -> frozenset[str]:
     """The names of the properties that a picture is about: all of them, or one."""
     known = [prop.name for prop in engine.properties]
+    if not known:
+        raise ScenarioError("the scenario states no property, so there is nothing to draw: add `lab.always(…)`")
     if name is None:
         return frozenset(known)
     if name not in known:
