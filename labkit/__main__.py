@@ -96,6 +96,7 @@ def _explore(scenario: Scenario, options: argparse.Namespace) -> int:
         max_states=options.max_states,
         max_seconds=options.max_seconds,
         max_megabytes=options.max_megabytes,
+        symmetry=options.symmetry,
     )
     if options.junit:
         options.junit.write_text(as_junit(verdict), encoding="utf-8")
@@ -137,6 +138,9 @@ def _parser() -> argparse.ArgumentParser:
     searching.add_argument("--max-states", type=int, default=500_000, help="how many states to see at most")
     searching.add_argument("--max-seconds", type=float, default=None, help="how much real time to use at most")
     searching.add_argument("--max-megabytes", type=float, help="how much memory the process may use at most")
+    searching.add_argument(
+        "--no-symmetry", dest="symmetry", action="store_false", help="tell workers apart that do the same"
+    )
     searching.add_argument("--junit", type=Path, metavar="FILE", help="also write the verdict as JUnit XML")
     replaying = commands.add_parser("replay", help="execute one schedule")
     gallery = commands.add_parser("cases", help="public reports of such faults, each broken and mended")

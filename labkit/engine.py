@@ -23,6 +23,7 @@ from labkit.process import MAIN, Process
 from labkit.runs import Runs
 from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.sharing import Guard, refuse_shared_variables
+from labkit.symmetry import Symmetry
 from labkit.world import World
 
 State = tuple[int, ...]
@@ -46,10 +47,17 @@ class Engine:
     budgets: what may go wrong in one execution.
     seed: what everything random in workers and stores depends on.
     absolute: whether the time belongs to the state. Without it, a step that reads the clock raises `ClockWasRead`.
+    apart: why all workers are told apart, or None to take those that do the same for one another; see `Symmetry`.
     """
 
     def __init__(
-        self, scenario: Scenario, budgets: Budgets | None = None, *, seed: int = 0, absolute: bool = True
+        self,
+        scenario: Scenario,
+        budgets: Budgets | None = None,
+        *,
+        seed: int = 0,
+        absolute: bool = True,
+        apart: str | None = "not asked for",
     ) -> None:
         if not callable(scenario):
             raise ScenarioError(f"a scenario is a function that takes a Lab, not {type(scenario).__name__}")
@@ -75,11 +83,13 @@ class Engine:
             for prop in root.properties:
                 refuse_shared_variables(prop.name, prop.check, plan.name, (plan.function, *plan.arguments))
         start_stores = tuple(self.world.view)
-        self.machines = [self._machine(name) for name in root.workers]
-        self.names = [machine.name for machine in self.machines]
-        count = len(self.machines)
-        self._first_worker = len(start_stores)
-        self._budget = {kind: self._first_worker + count + place for place, kind in enumerate(("clock", *FAULTS))}
+        self.names = list(root.workers)
+        count = len(self.names)
+        self.first_worker = len(start_stores)  # its place in a state: what stands before are the stores
+        runs = map(self._runs, self.names)
+        self.symmetry = Symmetry(self.plans, runs, self._machine, self.first_worker, apart)
+        self.machines = self.symmetry.machines
+        self._budget = {kind: self.first_worker + count + place for place, kind in enumerate(("clock", *FAULTS))}
         self.codes = Codes(count)
         self.clock_code = self.codes.clock
         signals = sum(plan.signals for plan in self.plans)
@@ -95,14 +105,14 @@ class Engine:
             self.world.follow_with_a_replica(root.replica_lag)
         workers = (machine.start_number for machine in self.machines)
         self.start: State = (*start_stores, *workers, *(limits[kind] for kind in self._budget))
-        self.judge = Judge(root.properties, self.world, self.machines, self._first_worker)
+        self.judge = Judge(root.properties, self.world, self.machines, self.first_worker)
 
     # ---- what is enabled, and what it leads to
 
     def enabled(self, state: State) -> list[int]:
         """The numbers of the enabled choices: steps first, then the clock, then faults."""
         plans, codes = self.plans, self.codes
-        living = [worker for worker in range(len(plans)) if state[self._first_worker + worker] >= 0]
+        living = [worker for worker in range(len(plans)) if state[self.first_worker + worker] >= 0]
         able = [(worker, actor) for worker in living for actor in self._able(state, worker)]
         found = [worker if actor == MAIN else codes.number("step", worker, actor) for worker, actor in able]
         # A spared worker is not paused: while it can step, time stands still.
@@ -140,7 +150,7 @@ class Engine:
         if kind == "step":
             return self._step(state, code, worker, actor)
         after = list(state)
-        machine, index = self.machines[worker], self._first_worker + worker
+        machine, index = self.machines[worker], self.first_worker + worker
         number = state[index]
         after[self._budget[kind]] -= 1
         if kind == "crash":
@@ -166,7 +176,7 @@ class Engine:
         return all(map(self.codes.is_fault, enabled))
 
     def _step(self, state: State, code: int, worker: int, actor: int) -> Move:
-        machine, index = self.machines[worker], self._first_worker + worker
+        machine, index = self.machines[worker], self.first_worker + worker
         number = state[index]
         pending = machine.pending_of(number, actor)
         key = (number, actor, state[pending.slot], state[0])
@@ -183,7 +193,7 @@ class Engine:
 
     def _able(self, state: State, worker: int) -> tuple[int, ...]:
         """The actors of a living worker that can step."""
-        return self.machines[worker].able(state[self._first_worker + worker], state)
+        return self.machines[worker].able(state[self.first_worker + worker], state)
 
     def _can_lose(self, state: State, worker: int, actor: int) -> bool:
         machine, number = self.machines[worker], self.number_of(state, worker)
@@ -193,7 +203,7 @@ class Engine:
         """How long until a worker wakes, a key expires, or a deadline comes that lives in data."""
         waits = [store.deadline(state[slot]) for slot, store in enumerate(self.world.stores)]
         waits.append(self.world.declared_deadline(state))
-        pairs = zip(state[self._first_worker :], self.machines, strict=False)
+        pairs = zip(state[self.first_worker :], self.machines, strict=False)
         waits += [machine.wakes(number, state) for number, machine in pairs if number >= 0]
         return min((wait for wait in waits if wait is not None), default=None)
 
@@ -210,11 +220,11 @@ class Engine:
         elapsed = self._next_deadline(state)
         assert elapsed is not None
         count = len(self.machines)
-        workers = list(state[self._first_worker : self._first_worker + count])
+        workers = list(state[self.first_worker : self.first_worker + count])
         paused = any(number >= 0 and self._able(state, worker) for worker, number in enumerate(workers))
         after = [store.age(state[slot], elapsed) for slot, store in enumerate(self.world.stores)]
         after += [number if number < 0 else self.machines[w].age(number, elapsed) for w, number in enumerate(workers)]
-        after += state[self._first_worker + count :]
+        after += state[self.first_worker + count :]
         place = self._budget["clock"]
         if paused and after[place] != UNLIMITED:
             after[place] -= 1
@@ -244,14 +254,9 @@ class Engine:
         name = self.names[worker]
         return name if actor == MAIN else f"{name}/{self.moment_of(state, worker).situation.names[actor]}"
 
-    @property
-    def first_worker(self) -> int:
-        """The place of the first worker's number in a state; what stands before it are the stores."""
-        return self._first_worker
-
     def number_of(self, state: State, worker: int) -> int:
         """The number of a worker's moment in a state; negative once it takes no step again."""
-        return state[self._first_worker + worker]
+        return state[self.first_worker + worker]
 
     def is_alive(self, state: State, worker: int) -> bool:
         """Whether a worker may still take a step."""
@@ -270,7 +275,10 @@ class Engine:
             self._scenario(lab)
         return lab
 
-    def _machine(self, name: str) -> Machine:
+    def _machine(self, runs: Runs) -> Machine:
+        return Machine(runs, self.world.stores, self.world.slots, self.budgets.polls)
+
+    def _runs(self, name: str) -> Runs:
         labs: dict[int, Lab] = {}
 
         def start() -> Process:
@@ -287,12 +295,12 @@ class Engine:
             process.keep_for_ever()
             labs.pop(id(process)).retire()
 
-        stores, slots = self.world.stores, self.world.slots
-        return Machine(Runs(name, start, release, bury, stores, slots), stores, slots, self.budgets.polls)
+        return Runs(name, start, release, bury, self.world.stores, self.world.slots)
 
     def raised(self) -> dict[str, Ending]:
         """The workers that ended with an exception in some schedule, and the first such ending of each."""
-        return {name: ending for machine in self.machines for name, ending in machine.raised.items()}
+        pairs = zip(self.names, self.machines, strict=True)
+        return {name + thread: ending for name, machine in pairs for thread, ending in machine.raised.items()}
 
     def sections(self) -> set[str]:
         """The critical sections that any worker enters."""
@@ -314,21 +322,21 @@ class Engine:
         """Whether any worker was left alone while it polls."""
         return any(machine.is_idle(number) for machine in self.machines for number in range(len(machine.moments)))
 
-    def left_waiting(self, state: State) -> dict[str, str]:
-        """For each worker that has not ended, what it waits for."""
+    def left_waiting(self, state: State) -> dict[int, str]:
+        """For each worker that has not ended, by its place, what it waits for."""
         found = {}
         for worker, machine in enumerate(self.machines):
             number = self.number_of(state, worker)
             if number >= 0:
                 store, request = machine.moments[number].operation
                 text = self.world.stores[self.world.slots[store]].describe(request).text
-                found[machine.name] = f"polls in vain, then {text}" if machine.is_idle(number) else text
+                found[worker] = f"polls in vain, then {text}" if machine.is_idle(number) else text
         return found
 
     def skipped_polls(self) -> list[str]:
         """The workers whose polling was cut short although the scenario does not say that they go on for ever."""
         pairs = zip(self.machines, self.plans, strict=True)
-        return [machine.name for machine, plan in pairs if machine.skipped_polls and not plan.forever]
+        return [plan.name for machine, plan in pairs if machine.skipped_polls and not plan.forever]
 
     def check_python_state(self) -> None:
         """`ScenarioError` when a worker or a check changed Python state that outlives a run."""

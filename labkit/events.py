@@ -112,7 +112,7 @@ def _deadlines(engine: Engine, state: State) -> dict[str, int]:
 def _inside(engine: Engine, state: State) -> dict[str, tuple[str, ...]]:
     """The sections that each worker is in."""
     found = {}
-    for worker, machine in enumerate(engine.machines):
+    for worker, name in enumerate(engine.names):
         if engine.is_alive(state, worker) and (sections := engine.moment_of(state, worker).situation.sections):
-            found[machine.name] = sections
+            found[name] = sections
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import redis
@@ -42,6 +42,11 @@ class WorkerPlan:
     def code(self) -> Callable[[], object]:
         """The worker's function with its arguments bound."""
         return lambda: self.function(*self.arguments)
+
+    @property
+    def options(self) -> WorkerPlan:
+        """What else is said of it: equal for workers that differ at most in name, function and arguments."""
+        return replace(self, name="", function=Lab, arguments=())
 
 
 class Lab:

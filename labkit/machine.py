@@ -75,7 +75,6 @@ class Machine:
         slots: dict[str, int],
         polls: int,
     ) -> None:
-        self.name = runs.name
         self.runs = runs
         self._stores, self._slots, self._polls = stores, slots, polls
         # By number: the moment, how long its actors wait (and last, what is left of a wait while a signal's handler
@@ -83,9 +82,11 @@ class Machine:
         self.moments: list[Moment] = []
         self.waits: list[tuple[int, ...]] = []
         self.pending: list[tuple[Pending, ...]] = []
+        # And an order in which numbers stand for the same in every process.
+        self.ranks: dict[int, tuple[int, tuple[int, ...]]] = {end: (end, ()) for end in (FINISHED, RAISED, DEAD)}
         self._free: list[tuple[int, ...]] = []
         self._unsure: list[tuple[Pending, ...]] = []
-        self.raised: dict[str, Ending] = {}
+        self.raised: dict[str, Ending] = {}  # by what follows the worker's name: nothing, or `/thread`
         self.returned = False
         self.sections: set[str] = set()
         self.skipped_polls = False
@@ -95,7 +96,7 @@ class Machine:
         self._numbers: dict[tuple[int, tuple[int, ...]], int] = {}
         self._aged: dict[tuple[int, int], int] = {}
         self._last_steps: list[tuple[int, int, int, int]] = []  # those with which an actor ended
-        self.start_number = self._arrive(runs.first(), {})
+        self.start_number = self._arrive(runs.first, {})
 
     # ---- going on
 
@@ -255,7 +256,7 @@ class Machine:
         """The number of a moment that the worker has just come to; `waits` has what is left of longer waits."""
         for name, ending in moment.situation.endings:
             if ending.error is not None:
-                self.raised.setdefault("/".join(filter(None, (self.name, name))), ending)
+                self.raised.setdefault(name and f"/{name}", ending)
         end = moment.situation.ending
         if end is None:
             left = (waits.get(actor, self._waits(moment, actor)) for actor in moment.situation.actors)
@@ -274,6 +275,7 @@ class Machine:
             pending = tuple(self._pending(moment, actor, left) for actor, left in pairs)
             self.waits.append(waits)
             self.moments.append(moment)
+            self.ranks[number] = moment.rank, left
             self.pending.append(pending)
             self._free.append(tuple(one.actor for one in pending if one.is_free))
             self._unsure.append(tuple(one for one in pending if one.may_be_able and not one.is_free))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from labkit.actor import Operation, Step
@@ -88,6 +89,7 @@ class Moment:
         "parent",
         "pauses",
         "printed",
+        "rank",
         "repeats",
         "reply",
         "round",
@@ -107,6 +109,10 @@ class Moment:
     ) -> None:
         self.parent, self.actor, self.reply, self.pauses = parent, actor, reply, pauses
         self.situation, self.printed, self.wrote = situation, printed, wrote
+        history = f"{parent.rank if parent else 0} {actor} {reply!r} {wrote}"
+        self.rank: int = int.from_bytes(
+            blake2b(history.encode(), digest_size=8).digest()
+        )  # an order, the same everywhere
         self.after: dict[tuple[int, str, bool], Moment] = {}
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.interrupted: tuple[object, ...] = () if parent is None else parent.interrupted

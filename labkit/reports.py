@@ -36,6 +36,7 @@ def as_json(answer: Verdict | Trace) -> dict[str, Any]:
         "bounds": str(answer.bounds),
         "seed": answer.bounds.seed,
         "states": answer.states,
+        "symmetry": answer.bounds.symmetry,
         "transitions": answer.transitions,
         "notes": list(answer.notes),
         "headline": answer.headline,

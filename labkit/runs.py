@@ -11,6 +11,11 @@ from labkit.moment import JUMP, LOST, SIGNAL, Link, Moment
 from labkit.process import MAIN, Process, Situation
 from labkit.stores.base import Store, fresh
 
+
+class WorkersDiffer(Exception):
+    """Workers that began alike do different things: the search must start again, and tell them apart."""
+
+
 # How many stopped processes are kept, so that going on costs no run from the start.
 PARKED_PROCESSES = 128
 
@@ -41,17 +46,26 @@ class Runs:
         self._stores, self._slots = stores, slots
         self.begun = 0  # how often the worker's code was started
         self._parked: OrderedDict[int, Process] = OrderedDict()
-
-    def first(self) -> Moment:
-        """The moment at which the worker takes its first step."""
+        self._followers: list[Runs] = []
         process = self._begin()
         situation, printed = process.resume()
-        self._root = Moment(None, MAIN, None, situation, printed, pauses=self._pauses(situation, MAIN))
-        self._park(self._root, process)
-        return self._root
+        # The moment at which the worker takes its first step.
+        self.first = Moment(None, MAIN, None, situation, printed, pauses=self._pauses(situation, MAIN))
+        self._park(self.first, process)
+
+    def follow_with(self, others: list[Runs]) -> None:
+        """Let other workers, that began alike, follow wherever this one goes, instead of those that did before."""
+        for other in self._followers:
+            other.close(collect=True)
+        for other in others:
+            other._parked = OrderedDict((id(self.first), process) for process in other._parked.values())
+        self._followers = others
 
     def after(self, moment: Moment, actor: int, reply: object, wrote: bool) -> Moment:
-        """The moment that follows a reply to an actor; runs the worker's code when this history is new."""
+        """The moment that follows a reply to an actor; runs the worker's code when this history is new.
+
+        `WorkersDiffer` when another worker that joined does something else.
+        """
         known = (actor, repr(reply), wrote)
         child = moment.after.get(known)
         if child is None:
@@ -60,6 +74,8 @@ class Runs:
             pauses = self._pauses(situation, actor)
             child = moment.after[known] = Moment(moment, actor, reply, situation, printed, wrote, pauses)
             self._park(child, process)
+            for other in self._followers:
+                other._follow(self, moment, child)
         return child
 
     def adopt(self, parent: Moment | None, link: Link) -> Moment:
@@ -70,7 +86,7 @@ class Runs:
         actor, reply, wrote, steps, rest = link
         situation = Situation(tuple(step and Step(step[0], None, step[1]) for step in steps), *rest)
         known = (actor, repr(reply), wrote)
-        moment = self._root if parent is None else parent.after.get(known)
+        moment = self.first if parent is None else parent.after.get(known)
         if moment is None:
             assert parent is not None
             moment = Moment(parent, actor, reply, situation, "", wrote, self._pauses(situation, actor))
@@ -79,9 +95,27 @@ class Runs:
             self._compare(moment.depth + 1, situation, moment.situation)
         return moment
 
+    def _follow(self, leader: Runs, moment: Moment, child: Moment) -> None:
+        """Go from moment to moment as the leader did."""
+        process = self._parked.pop(id(moment), None) or self._run_to(moment)
+        situation, _ = process.resume(_deliver(child.reply), child.actor)
+        if situation != child.situation:
+            self._let_go(process)
+            raise WorkersDiffer(leader.difference(child.situation, self, situation))
+        self._park(child, process)
+
+    def difference(self, situation: Situation, other: Runs, its: Situation) -> str:
+        """How this worker and another differ that seemed to be alike, in a few words."""
+        mine, theirs = self._show(situation), other._show(its)
+        if mine != theirs:
+            return f"{self.name} comes to {mine!r} and {other.name} to {theirs!r}"
+        how = "at different places" if _outline(situation) == _outline(its) else "under other names"
+        return f"{self.name} and {other.name} come to {mine!r} {how}"
+
     def rehearse(self, moment: Moment) -> None:
         """Run a history once more; `Nondeterminism` when the worker does something else this time."""
-        self._let_go(self._run_to(moment))
+        for runs in (self, *self._followers):
+            runs._let_go(runs._run_to(moment))
 
     def close(self, collect: bool) -> None:
         """Let go of every stopped process; without `collect` they are kept as a SIGKILL leaves them."""
@@ -91,6 +125,8 @@ class Runs:
             else:
                 self._bury(process)
         self._parked.clear()
+        for other in self._followers:
+            other.close(collect)
 
     def _pauses(self, situation: Situation, actor: int) -> bool:
         """Whether an actor's next operation waits, but not for ever."""

@@ -25,6 +25,8 @@ class Bounds:
     signalled: how many workers might get SIGTERM.
     spared: the workers that no fault could hit.
     polled: whether a polling worker was left alone until something would be new to it.
+    identical: groups of workers that were taken for one another, since they did the same in every history.
+    symmetry: `on` when there are any, else `off: ` and why not, in a few words.
     """
 
     workers: int
@@ -33,6 +35,8 @@ class Bounds:
     signalled: int = 0
     spared: tuple[str, ...] = ()
     polled: bool = False
+    identical: tuple[tuple[str, ...], ...] = ()
+    symmetry: str = "off"
 
     @classmethod
     def of(cls, engine: Engine, seed: int) -> Bounds:
@@ -41,7 +45,15 @@ class Bounds:
         signals = engine.budgets.signals
         signalled = declared if signals is None else min(declared, signals)
         spared = tuple(plan.name for plan in engine.plans if plan.spared)
-        return cls(len(engine.machines), engine.budgets, seed, signalled, spared, engine.has_idle())
+        identical = tuple(tuple(engine.names[worker] for worker in group) for group in engine.symmetry.groups)
+        polled, symmetry = engine.has_idle(), str(engine.symmetry)
+        return cls(len(engine.machines), engine.budgets, seed, signalled, spared, polled, identical, symmetry)
+
+    @property
+    def counted(self) -> str:
+        """How states were counted, to stand after their number; empty when there is nothing to say."""
+        groups = [f"which of {', '.join(names[:-1])} and {names[-1]}" for names in self.identical]
+        return f", counting those that differ only in {' and '.join(groups)} is which as one" if groups else ""
 
     def __str__(self) -> str:
         budgets = self.budgets
@@ -110,7 +122,7 @@ class Verdict:
     def headline(self) -> str:
         """The outcome and its bounds, in one sentence."""
         if self.outcome == "holds":
-            return f"{self.bounds}: holds in all {self.states:,} states."
+            return f"{self.bounds}: holds in all {self.states:,} states{self.bounds.counted}."
         if self.outcome == "violated":
             names = " and ".join(repr(name) for name in self.violations)
             return f"{self.bounds}: violated: {names}."

@@ -88,13 +88,13 @@ def test_a_limit_of_seconds_cuts_the_search_short_and_says_so(monkeypatch):
 
     hours = iter(range(0, 10**9, 3600))
     monkeypatch.setattr(limits, "_real_clock", lambda: next(hours))
-    verdict = explore(naive_lock("ABCD"), max_seconds=10)
+    verdict = explore(naive_lock("ABCD"), max_seconds=10, symmetry=False)
     assert verdict.stopped == "limit of seconds"
     assert verdict.unvisited > 0
 
 
 def test_a_limit_of_memory_cuts_the_search_short_and_says_so():
-    verdict = explore(naive_lock("ABCD"), max_megabytes=1)
+    verdict = explore(naive_lock("ABCD"), max_megabytes=1, symmetry=False)
     assert verdict.stopped == "limit of 1 megabytes"
     assert verdict.unvisited > 0
     assert explore(naive_lock("AB"), max_megabytes=100_000).stopped is None
@@ -106,10 +106,10 @@ def test_a_progress_bar_comes_after_a_second_and_goes_at_the_end(monkeypatch, ca
     seconds = iter(range(10**6))
     monkeypatch.setenv("LABKIT_PROGRESS", "1")
     monkeypatch.setattr(progress, "_real_clock", lambda: next(seconds))
-    explore(naive_lock("ABCDE"), max_states=9_000)
+    explore(naive_lock("ABCDE"), max_states=9_000, symmetry=False)
     assert "to follow up, at most 9,000" in capsys.readouterr().err
     monkeypatch.setenv("LABKIT_PROGRESS", "0")
-    explore(naive_lock("ABCDE"), max_states=9_000)
+    explore(naive_lock("ABCDE"), max_states=9_000, symmetry=False)
     assert capsys.readouterr().err == ""
 
 

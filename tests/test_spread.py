@@ -358,7 +358,7 @@ def test_an_error_behind_the_limit_is_not_met(limit):
 
 def test_a_worker_that_gets_stuck_is_named(monkeypatch):
     monkeypatch.setattr(watchdog, "patience", 0.2)
-    with pytest.raises(WorkerStuck, match=r"worker B used 0\.2 seconds of real time .* compute_for_ever"):
+    with pytest.raises(WorkerStuck, match=r"worker . used 0\.2 seconds of real time .* compute_for_ever"):
         explore(scenarios.stuck_at_last, executor=Disorderly())
 
 

@@ -69,7 +69,7 @@ class BreadthFirst:
     def run(self) -> Found:
         """Search until every state was visited, every property is violated, or a limit is reached."""
         found, depth = self.found, 0
-        found.depths[self.engine.start] = 0
+        found.depths[self.engine.start] = 0  # all workers stand at their beginning, so no other state is as good
         try:
             while self.layer and found.stopped is None:
                 self.visit_layer(depth)
@@ -90,12 +90,14 @@ class BreadthFirst:
     def visit(self, states: Iterable[State], depth: int) -> None:
         """Visit states of the layer: judge them, and put what they lead to into this layer or the next."""
         found = self.found
-        depths, layer = found.depths, self.layer
+        depths, layer, symmetry = found.depths, self.layer, self.engine.symmetry
         for state in states:
             if depths[state] != depth:
                 continue  # a shorter way was found since
             self.visited += 1
             moves = self.engine.moves(state)
+            if symmetry.groups:
+                moves = [Move(code, cost, symmetry.canonical(after)) for code, cost, after in moves]
             self._judge(state, moves, depth)
             found.transitions += len(moves)
             for _, cost, after in moves:

@@ -13,6 +13,7 @@ from labkit.errors import Nondeterminism, ScenarioError
 from labkit.execution import replay
 from labkit.interception import intercepted
 from labkit.lab import Scenario
+from labkit.runs import WorkersDiffer
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
 from labkit.search.limits import Limits
@@ -39,6 +40,7 @@ def explore(
     max_seconds: float | None = None,
     max_megabytes: float | None = None,
     executor: Executor | None = None,
+    symmetry: bool = True,
 ) -> Verdict:
     """Search every schedule within the budgets, and answer with shortest counterexamples.
 
@@ -62,6 +64,8 @@ def explore(
     executor: spreads the search over its processes, such as a `concurrent.futures.ProcessPoolExecutor` or a Dask
         client's `get_executor()`. The verdict is the same. They must be able to load the scenario: write it with
         `def` at the top level of a module, or install cloudpickle. Their memory is not counted.
+    symmetry: whether workers are taken for one another that do the same whenever they have had the same replies. States
+        that differ only in which of them is which then count as one. Outcomes and counterexamples are the same.
 
     Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
     """
@@ -82,10 +86,10 @@ def explore(
     # Other threads, such as those of an executor, need their turn while a spread search waits for them.
     with intercepted() if executor is None else nullcontext():
         try:
-            return _explore(scenario, budgets, seed, search, absolute=False, started=started)
+            return _explore(scenario, budgets, seed, search, symmetry, absolute=False, started=started)
         except ClockWasRead:
             # A step reads the clock as a value: from here on, the time belongs to the state.
-            return _explore(scenario, budgets, seed, search, absolute=True, started=started)
+            return _explore(scenario, budgets, seed, search, symmetry, absolute=True, started=started)
 
 
 def _explore(
@@ -93,22 +97,29 @@ def _explore(
     budgets: Budgets,
     seed: int,
     search: Callable[[Engine], BreadthFirst],
+    symmetry: bool,
     absolute: bool,
     started: float,
 ) -> Verdict:
+    apart = None if symmetry else "symmetry=False"
     with intercepted():
-        engine = Engine(scenario, budgets, seed=seed, absolute=absolute)
+        engine = Engine(scenario, budgets, seed=seed, absolute=absolute, apart=apart)
     try:
-        found = search(engine).run()
-        with intercepted():
-            return _verdict(scenario, engine, found, started)
+        while True:
+            try:
+                found = search(engine).run()
+                with intercepted():
+                    return _verdict(scenario, engine, found, started)
+            except WorkersDiffer as difference:
+                with intercepted():
+                    engine.symmetry.tell_apart(str(difference))
     finally:
         with intercepted():
             engine.close()
 
 
 def _verdict(scenario: Scenario, engine: Engine, found: Found, started: float) -> Verdict:
-    for machine in engine.machines:
+    for machine in dict.fromkeys(engine.machines):
         machine.rehearse()
     engine.check_python_state()
     violations = _counterexamples(scenario, engine, found)
@@ -125,7 +136,7 @@ def _verdict(scenario: Scenario, engine: Engine, found: Found, started: float) -
         found.stopped,
         found.unvisited,
         engine.raised(),
-        tuple(machine.name for machine in engine.machines if not machine.returned),
+        tuple(name for name, machine in zip(engine.names, engine.machines, strict=True) if not machine.returned),
         tuple(sorted(engine.world.asked - engine.sections())) if found.stopped is None else (),
         tuple(skipped),
         _left_waiting(engine, found),
@@ -143,8 +154,9 @@ def _left_waiting(engine: Engine, found: Found) -> dict[str, str]:
     """The workers that an execution left waiting at its end, and what for; the first such end tells."""
     waiting: dict[str, str] = {}
     for state in found.ends:
-        for name, what in engine.left_waiting(state).items():
-            waiting.setdefault(name, what)
+        for worker, what in engine.left_waiting(state).items():
+            for other in engine.symmetry.members(worker):  # what befalls one befalls the others in other ends
+                waiting.setdefault(engine.names[other], what)
     return waiting
 
 

@@ -2,7 +2,8 @@
 
 Dijkstra's algorithm over pairs of a state and the worker that stepped last, ordered by (length, switches) and
 kept to edges that lie on shortest ways; ties go to the choice with the smaller number, so that the answer is
-always the same.
+always the same. It walks the states as they are, so that the answer is also the same when the search took workers
+for one another: of two ways that differ only in which worker is which, the one that was found first goes on.
 """
 
 from __future__ import annotations
@@ -49,19 +50,29 @@ def shortest_way(engine: Engine, depths: dict[State, int], length: int, targets:
     """
     order = count()
     heap = [_Way(0, 0, next(order), engine.start, NOBODY, NOBODY, None, False)]
-    done: set[tuple[State, int]] = set()
+    done: set[object] = set()
+    canonical = engine.symmetry.canonical
     while heap:
         way = heapq.heappop(heap)
-        if way.breaks or (way.length == length and (way.state, way.state) in targets):
+        state = canonical(way.state)
+        if way.breaks or (way.length == length and (state, state) in targets):
             return way.codes()
-        if (way.state, way.last) in done:
+        last = way.last if way.last == NOBODY else _who(engine, way)
+        if (state, last) in done:
             continue
-        done.add((way.state, way.last))
+        done.add((state, last))
         for code, cost, after in engine.moves(way.state):
             ahead = way.length + cost
-            breaks = ahead == length and after != way.state and (way.state, after) in targets
-            if breaks or (ahead <= length and depths.get(after) == ahead):
+            seen = canonical(after)
+            breaks = ahead == length and after != way.state and (state, seen) in targets
+            if breaks or (ahead <= length and depths.get(seen) == ahead):
                 actor = code if engine.codes.is_step(code) else way.last
                 switches = way.switches + (way.last not in (NOBODY, actor))
                 heapq.heappush(heap, _Way(ahead, switches, next(order), after, actor, code, way, breaks))
     raise AssertionError("a violation that was found must have a way to it")
+
+
+def _who(engine: Engine, way: _Way) -> object:
+    """Who stepped last: the actor of a worker, or of any that is taken for it and stands at the same moment."""
+    _, worker, actor = engine.codes.meaning(way.last)
+    return engine.symmetry.members(worker)[0], engine.number_of(way.state, worker), actor

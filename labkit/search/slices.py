@@ -13,6 +13,7 @@ from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.portable_scenario import unpack_scenario
 from labkit.portable_state import Parcel, pack, unpack
+from labkit.runs import WorkersDiffer
 from labkit.search.breadth_first import BreadthFirst
 from labkit.stores.clock import ClockWasRead
 
@@ -23,7 +24,7 @@ class Errand(NamedTuple):
     Parameters
     ----------
     search: a name of the search; a process keeps what it learns for the next slice of the same one.
-    scenario, budgets, seed, absolute: what to make an engine of.
+    scenario, budgets, seed, absolute, apart: what to make an engine of.
     start: the scenario's first state, which must be the same there.
     states: the slice.
     known: properties that were violated by something shorter.
@@ -34,6 +35,7 @@ class Errand(NamedTuple):
     budgets: Budgets
     seed: int
     absolute: bool
+    apart: str | None
     start: Parcel
     states: Parcel
     known: frozenset[str]
@@ -91,6 +93,9 @@ def visit_slice(errand: Errand) -> Answer | None:
             return _answer(_kept.engine, errand)
         except ClockWasRead:
             return None
+        except WorkersDiffer:
+            _kept.search = ""  # what was not compared to its end must not be met again
+            return None
         except BaseException:
             _kept.search = ""  # what was interrupted is in no known state
             raise
@@ -100,7 +105,7 @@ def visit_slice(errand: Errand) -> Answer | None:
 
 
 def _engine(errand: Errand, scenario: Scenario) -> Engine:
-    engine = Engine(scenario, errand.budgets, seed=errand.seed, absolute=errand.absolute)
+    engine = Engine(scenario, errand.budgets, seed=errand.seed, absolute=errand.absolute, apart=errand.apart)
     if unpack(engine, errand.start) != [[engine.start]]:
         raise Nondeterminism(
             "the scenario builds another world in a process of the executor than here. Look for environment variables, "
@@ -132,7 +137,10 @@ def _answer(engine: Engine, errand: Errand) -> Answer | None:
         pack(engine, list(islice(found.depths, len(states), None)), search.layer, found.ends, before, after),
         [(name, cost) for name, cost, _ in violations],
         found.transitions,
-        [(machine.returned, set(machine.raised), machine.skipped_polls) for machine in engine.machines],
+        [
+            (machine.returned, {name + thread for thread in machine.raised}, machine.skipped_polls)
+            for name, machine in zip(engine.names, engine.machines, strict=True)
+        ],
         set(engine.world.asked),
         engine.deepest(),
     )

@@ -50,6 +50,7 @@ class Spread(BreadthFirst):
             budgets=engine.budgets,
             seed=engine.world.seed,
             absolute=engine.world.absolute,
+            apart=engine.symmetry.apart,
             start=pack(engine, [engine.start]),
             states=pack(engine),
             known=frozenset(),
