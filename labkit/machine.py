@@ -275,7 +275,7 @@ class Machine:
             pending = tuple(self._pending(moment, actor, left) for actor, left in pairs)
             self.waits.append(waits)
             self.moments.append(moment)
-            self.ranks[number] = moment.rank, left
+            self.ranks[number] = moment.rank, waits
             self.pending.append(pending)
             self._free.append(tuple(one.actor for one in pending if one.is_free))
             self._unsure.append(tuple(one for one in pending if one.may_be_able and not one.is_free))
