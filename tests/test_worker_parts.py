@@ -355,7 +355,7 @@ def test_numbers_that_do_not_agree_are_named(changes, problems):
         ({"wait": float("nan")}, "wait is nan; it must be a number"),
         ({"heartbeat": 0}, "heartbeat is 0; it must be a number, 0.001 or more"),
         ({"heartbeat": "30"}, "heartbeat is '30'; it must be a number"),
-        ({"queue": object(), "heartbeat": 30}, "heartbeat needs a queue with change_visibility"),
+        ({"queue": None, "heartbeat": 30}, "heartbeat needs a queue with change_visibility"),
     ],
     ids=str,
 )
