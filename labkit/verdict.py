@@ -52,8 +52,8 @@ class Bounds:
     @property
     def counted(self) -> str:
         """How states were counted, to stand after their number; empty when there is nothing to say."""
-        groups = [f"which of {', '.join(names[:-1])} and {names[-1]}" for names in self.identical]
-        return f", counting those that differ only in {' and '.join(groups)} is which as one" if groups else ""
+        groups = [f"{', '.join(names[:-1])} and {names[-1]}" for names in self.identical]
+        return f" ({'; '.join(groups)} are interchangeable)" if groups else ""
 
     def __str__(self) -> str:
         budgets = self.budgets
