@@ -38,13 +38,13 @@ def test_a_peer_that_is_not_installed_is_skipped_in_words(monkeypatch):
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_of_each_case_it_is_said_what_a_peer_reached_or_what_it_cannot_express(peer, case):
     answers = {
-        "first": {"outcome": "violated", "runs": 3, "seconds": 2.0},
+        "first": {"outcome": "violated", "runs": 3, "seconds": 2.0, "done": False},
         "all": {"runs": 7, "seconds": 5.0, "done": False},
     }
     found = dict.fromkeys(peers.EXPRESSED, answers)
     said = peers.describe(peer, case.name, found, one_get=0.5)
     if case.name in peers.EXPRESSED:
-        assert said.endswith("violated after 3 executions (4 G); all schedules: 7 executions, not done after 5 s")
+        assert said.endswith("violated after 3 executions, 4 G; all: 7 executions, not done after 5 s")
     else:
         assert said.startswith("not expressed: ")
 

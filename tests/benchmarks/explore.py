@@ -33,7 +33,8 @@ def table(one_get: float, seconds: float | None) -> None:
     reached = {}
     if seconds:
         print(f"Others, with {seconds:g} s for each question:")
-        print(f"  threads, check-then-set lock: {others.threads(seconds)}")
+        print("  depth-first: every schedule on the search's own tables, with no states merged")
+        print(f"  threads: 3 of them, check-then-set lock: {others.threads(seconds)}")
         for peer in peers.PEERS:
             absent = peers.missing(peer)
             print(f"  {peer}: {absent or peers.HOW[peer]}", flush=True)

@@ -125,7 +125,8 @@ def ask(program: Program, first: bool, seconds: float) -> dict[str, Any]:
     try:
         # Shrinking makes a counterexample nicer, and does not belong to finding it.
         stats = detangle.explore(main, max_duration=seconds, database=False, patch_time=sleeps, shrink=False, **search)
-        outcome, done = "no violation", stats.exhausted
+        # By default it ends after a number of runs.
+        outcome, done = "no violation", stats.exhausted or (first and stats.elapsed < seconds)
     except detangle.BugFound:
         outcome, done = "violated", False
     return {"outcome": outcome, "runs": runs, "seconds": time.perf_counter() - started, "done": done}

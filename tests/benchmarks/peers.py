@@ -1,8 +1,8 @@
 """Two other explorers of interleavings, on the same programs: frontrun (threads) and detangle (asyncio).
 
 Each is used as its documentation says, in a process of its own (`peer_frontrun`, `peer_detangle`), and answers two
-questions: how long until it has found a violation, with its default settings; and whether it has gone through every
-schedule, without any bound on preemptions or delays.
+questions: what it finds with its default settings, which stop at the first violation and are bounded; and whether it
+has gone through all schedules, without any bound on preemptions or delays.
 """
 
 from __future__ import annotations
@@ -65,9 +65,16 @@ def describe(peer: str, case: str, found: dict[str, dict[str, Any]], one_get: fl
     if case not in found:
         return f"not expressed: {CANNOT[peer, case]}"
     first, every = found[case]["first"], found[case]["all"]
-    what = f"{first['outcome']} after {first['runs']:,} executions ({first['seconds'] / one_get:,.0f} G)"
-    done = f"in {every['seconds'] / one_get:,.0f} G" if every["done"] else f"not done after {every['seconds']:.0f} s"
-    return f"{WITHOUT.get(case, '')}{what}; all schedules: {every['runs']:,} executions, {done}"
+    decided = first["outcome"] == "violated"
+    what = (
+        f"violated after {first['runs']:,} executions" if decided else f"no violation in {first['runs']:,} executions"
+    )
+    said = f"{what}, {_time(first, decided or first['done'], one_get)}"
+    return f"{WITHOUT.get(case, '')}{said}; all: {every['runs']:,} executions, {_time(every, every['done'], one_get)}"
+
+
+def _time(took: dict[str, Any], done: bool, one_get: float) -> str:
+    return f"{took['seconds'] / one_get:,.0f} G" if done else f"not done after {took['seconds']:.0f} s"
 
 
 def answer(programs: dict[str, Any], ask: Callable[[Any, bool], dict[str, Any]]) -> None:
