@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
 
 from labkit.budgets import Budgets
 from labkit.engine import Engine, Move, State
 from labkit.errors import LabError, ScheduleError
 from labkit.events import event_of
-from labkit.interception import intercepted
+from labkit.interception import MICROSECONDS, intercepted
 from labkit.lab import Scenario
 from labkit.machine import DEAD, FINISHED
 from labkit.schedule import Choice, Schedule
@@ -53,6 +54,11 @@ class Walk:
         self.events.append(event)
         self._judge(before)
         return event
+
+    @property
+    def now(self) -> float:
+        """The seconds since the start."""
+        return self.state[0] / MICROSECONDS
 
     def trace(self) -> Trace:
         """The execution so far."""
@@ -127,22 +133,40 @@ def replay(
     return trace
 
 
-def run(scenario: Scenario, *, seed: int = 0, polls: int = 3) -> Trace:
-    """Execute one schedule drawn at random: no faults, and time passes only when no worker can step.
+def run(scenario: Scenario, *, seed: int = 0, polls: int = 3, faults: Mapping[float, str] | None = None) -> Trace:
+    """Execute one schedule drawn at random; time passes only when no worker can step.
 
     Parameters
     ----------
     scenario: builds the world.
     seed: another seed draws another schedule, and other random values in the workers.
     polls: after how many unchanged rounds a polling worker is left alone, as in `explore`.
+    faults: what goes wrong, by the seconds after which it does: `{60: "signal:A", 90: "crash:A crash:B"}`. The clock
+        stops at deadlines only, so that a fault comes at the first one that is not too early; what is not possible
+        then, since the worker has ended for example, is left out. Without it, nothing goes wrong.
     """
     chance = random.Random(f"{seed}:schedule")
+    plan = [(time, choice) for time, words in sorted((faults or {}).items()) for choice in Schedule.parse(words)]
+    for _, choice in plan:
+        if not choice.is_fault:
+            raise ScheduleError(f"`{choice}` is no fault; steps and the clock are drawn at random")
+    most, failovers = len(plan), sum(choice.kind == "failover" for _, choice in plan)
+    budgets = Budgets(most, most, None if most else 0, 0, polls, most, failovers)
+    return _execute(scenario, seed, budgets, lambda walk: _draw(walk, chance, deque(plan)))
 
-    def choose(walk: Walk) -> Iterable[int]:
-        while walk.enabled and len(walk.events) < MOST_STEPS:
-            yield chance.choice(walk.enabled)
 
-    return _execute(scenario, seed, Budgets(signals=0, polls=polls), choose)
+def _draw(walk: Walk, chance: random.Random, plan: deque[tuple[float, Choice]]) -> Iterable[int]:
+    """The faults that are due, and what chance chooses between them."""
+    engine = walk.engine
+    while len(walk.events) < MOST_STEPS:
+        due = plan.popleft()[1] if plan and plan[0][0] <= walk.now else None
+        going_on = [code for code in walk.enabled if not engine.codes.is_fault(code)]
+        if due is not None:
+            yield from (code for code in walk.enabled if engine.choice(walk.state, code) == due)
+        elif going_on:
+            yield chance.choice(going_on)
+        else:
+            return
 
 
 def _execute(

@@ -2,6 +2,7 @@
 
 from labkit.incidents.deploy import DEPLOY
 from labkit.incidents.ladder import Fault, Fix, Incident, Ladder
+from labkit.incidents.rollout import Rollout
 from labkit.incidents.status_race import STATUS_RACE
 
 INCIDENTS = {"status-race": STATUS_RACE, "deploy": DEPLOY}
@@ -14,4 +15,5 @@ __all__ = [
     "Fix",
     "Incident",
     "Ladder",
+    "Rollout",
 ]

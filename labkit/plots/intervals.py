@@ -142,7 +142,7 @@ def _sections(trace: Trace) -> Iterator[Interval]:
         now = {(worker, name) for worker, names in event.inside.items() for name in names}
         for place, start in list(begun.items()):
             if place not in now:
-                ended = "killed" if event.kind == "crash" else "left"
+                ended = _ended(event, place[0]) or "left"
                 yield Interval("section", place[1], place[0], start.number, event.number, ended)
                 del begun[place]
         for place in now:

@@ -13,6 +13,7 @@ from .log import Emit, log_event
 from .process_handle import ProcessHandle
 from .retry_policy import Busy, Permanent, RetryPolicy
 from .timings import Timings
+from .tuning import Tuning, log_normal, percentile, tune
 from .worker import Worker
 
 __all__ = [
@@ -28,6 +29,10 @@ __all__ = [
     "ProcessHandle",
     "RetryPolicy",
     "Timings",
+    "Tuning",
     "Worker",
     "log_event",
+    "log_normal",
+    "percentile",
+    "tune",
 ]
