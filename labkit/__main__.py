@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 from labkit.cases.gallery import show_cases
@@ -43,12 +44,13 @@ def main(arguments: list[str] | None = None) -> int:
             return EXIT_CODES["holds"]
         scenario = load_scenario(options.scenario)
         return _explore(scenario, options) if options.command == "explore" else _replay(scenario, options)
-    except Exception as error:  # also what the scenario itself raises: it is no violation
+    except (Exception, SystemExit) as error:  # also what the scenario itself raises: it is no violation
         message = f"{type(error).__name__}: {error}"
         where = "" if isinstance(error, LabError) else f", at {raising_line(error.__traceback__)}"
         print(f"labkit: {message}{where}", file=sys.stderr)
         if getattr(options, "junit", None):
-            options.junit.write_text(as_junit_error(options.scenario, message), encoding="utf-8")
+            with suppress(OSError):  # when the file cannot be written, that is what the message says
+                options.junit.write_text(as_junit_error(options.scenario, message), encoding="utf-8")
         return WRONG_USE
 
 

@@ -220,13 +220,16 @@ _SECRETS: dict[str, Callable[[random.Random], Callable[..., Any]]] = {
 }
 
 _ONE_PROCESS = "is one process: its threads are those of `threading.Thread`"
-_FORBIDDEN: list[tuple[type, str, str]] = [
+_FORBIDDEN: list[tuple[Any, str, str]] = [
     (socket.socket, "connect", "opens a network connection: use `lab.redis()`, `lab.sql()` or `lab.service(name)`"),
     (asyncio.BaseEventLoop, "run_forever", "uses asyncio: workers are ordinary functions without async"),
     (concurrent.futures.ThreadPoolExecutor, "submit", f"uses an executor; it {_ONE_PROCESS}"),
     (concurrent.futures.ProcessPoolExecutor, "submit", f"uses an executor; it {_ONE_PROCESS}"),
     (multiprocessing.process.BaseProcess, "start", f"starts another process; it {_ONE_PROCESS}"),
     (subprocess.Popen, "__init__", f"starts another process; it {_ONE_PROCESS}"),
+    *((os, name, f"starts another process; it {_ONE_PROCESS}") for name in ("fork", "system", "posix_spawn")),
+    (os, "_exit", "ends the whole of Python: return, or raise an exception; a kill is the choice `crash`"),
+    (os, "kill", "signals a real process: SIGTERM is the choice `signal`, a kill the choice `crash`"),
 ]
 _REPLACED = _replacements()
 _REFUSED = [(owner, name, _forbidden(getattr(owner, name), instead)) for owner, name, instead in _FORBIDDEN]

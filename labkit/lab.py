@@ -266,6 +266,9 @@ class Lab:
 
     def inside(self, section: str) -> int:
         """How many living workers are inside a critical section; for properties."""
+        process = current_process()
+        if process is not None:
+            raise ScenarioError(f"lab.inside stands inside worker {process.name}; only properties can see who is where")
         return self.world.inside(section)
 
     def perform(self, operation: Operation) -> Any:

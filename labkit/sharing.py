@@ -175,7 +175,7 @@ def _data(value: type) -> dict[str, Any]:
 def refuse_shared_variables(name: str, check: Callable[..., object], worker: str, parts: tuple[object, ...]) -> None:
     """`ScenarioError` when a property looks at Python variables of a worker: it would never see them change."""
     theirs = {id(part) for value in parts for part in changing_parts(value)}
-    shared = next((part for part in changing_parts(check) if id(part) in theirs), None)
+    shared = next((part for part in _contained(check) if id(part) in theirs), None)
     what = None if shared is None else f"a {type(shared).__name__} of"
     written = {id(cell): name for part in parts for name, cell in _cells(part, written=True)}
     for variable, cell in _cells(check, written=False):
@@ -185,6 +185,15 @@ def refuse_shared_variables(name: str, check: Callable[..., object], worker: str
             f"property {name!r} looks at {what} worker {worker}, which is a process of its own: the property would "
             "never see it change. Look at stores and services, through clients made in the scenario."
         )
+
+
+def _contained(value: object, depth: int = 4) -> Iterator[object]:
+    """What could change in a value, and in the containers that it holds."""
+    for part in changing_parts(value):
+        yield part
+        if depth and isinstance(part, (list, dict, set)):
+            for inner in part.values() if isinstance(part, dict) else part:
+                yield from _contained(inner, depth - 1)
 
 
 def _cells(function: object, written: bool) -> Iterator[tuple[str, object]]:

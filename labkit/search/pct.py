@@ -29,15 +29,17 @@ class Priorities:
     def __init__(self, engine: Engine, chance: random.Random, length: int) -> None:
         actors = [*range(len(engine.machines)), engine.clock_code]
         chance.shuffle(actors)
-        self._priority = {actor: len(actors) - place for place, actor in enumerate(actors)}
+        self._priority: dict[int, float] = {actor: len(actors) - place for place, actor in enumerate(actors)}
         self._drops = {chance.randrange(length + 1) for _ in range(DEPTH - 1)}
         self._fault_at = chance.randrange(length + 1)
         self._chance, self._taken = chance, 0
 
     def __call__(self, engine: Engine, state: State, enabled: list[int]) -> int:
         """The choice to take next."""
-        actors = [code for code in enabled if code in self._priority]
-        faults = [code for code in enabled if code not in self._priority]
+        actors = [code for code in enabled if not engine.codes.is_fault(code)]
+        faults = [code for code in enabled if engine.codes.is_fault(code)]
+        for code in actors:  # a worker's thread has no priority before it is there
+            self._priority.setdefault(code, self._chance.uniform(0, len(self._priority)))
         place, self._taken = self._taken, self._taken + 1
         if faults and place >= self._fault_at:
             self._fault_at = place + 1 + self._chance.randrange(self._fault_at + 2)

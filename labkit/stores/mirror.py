@@ -28,12 +28,21 @@ _OWN = {b"TIME", b"SPOP", b"SRANDMEMBER", b"RANDOMKEY", b"HRANDFIELD", b"ZRANDME
 _TIME_TO_LIVE = {b"TTL": 1, b"PTTL": 1_000}  # compared to within a second
 # What PUBSUB says of channels that one can name; the rest is about everybody's.
 _ABOUT_CHANNELS = {b"CHANNELS", b"NUMSUB", b"SHARDCHANNELS", b"SHARDNUMSUB"}
-# In front of a script that publishes: the channels that it names itself get the prefix too.
+# In front of a script: the channels that it names itself get the prefix too, and keys without it are out of reach.
 _PREFIXING = b"""
 local prefix = '%s'
-local function prefixed(name, channel, ...)
-  if string.lower(name) ~= 'publish' or string.sub(channel, 1, #prefix) == prefix then return name, channel, ... end
-  return name, prefix .. channel, ...
+local keyless = {time = true, ping = true, echo = true, info = true}
+local function is_ours(value)
+  return string.sub(tostring(value), 1, #prefix) == prefix
+end
+local function prefixed(name, first, ...)
+  local command = string.lower(name)
+  if keyless[command] or is_ours(first) then return name, first, ... end
+  if command == 'publish' then return name, prefix .. first, ... end
+  for _, value in ipairs({...}) do
+    if is_ours(value) then return name, first, ... end
+  end
+  error('the script leaves the prefix of the lab with ' .. name .. ': it must take every key through KEYS')
 end
 local server = redis
 local redis = setmetatable({
@@ -202,12 +211,11 @@ class Mirror:
         return (*command[:2], *(self.prefix + name if what in _ABOUT_CHANNELS else name for name in names))
 
     def _naming_channels(self, command: Command) -> Command:
-        """A script that the server has, and that publishes to no channel without the prefix."""
+        """A script that the server has, and that reaches no channel and no key without the prefix."""
         if command[0] not in (b"EVAL", b"EVALSHA"):
             return command
         text = command[1] if command[0] == b"EVAL" else script_text(command[1])
-        if b"publish" in text.lower():
-            text = _PREFIXING % self.prefix + text
+        text = _PREFIXING % self.prefix + text
         sha = _bytes(self._client.script_load(text)) if command[0] == b"EVALSHA" else text
         return (command[0], sha, *command[2:])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
@@ -13,6 +14,10 @@ from labkit.process import current_process
 from labkit.stores.sql import Result, Statement, is_write
 
 Perform = Callable[[Statement], Any]
+_OWN_CLOCK = re.compile(
+    r"'now'|\bcurrent_(?:timestamp|date|time)\b|\b(?:random|randomblob|julianday|unixepoch)\s*\(\s*\d*\s*\)",
+    re.IGNORECASE,
+)
 _CONTROL = ("PRAGMA", "ATTACH", "DETACH", "VACUUM", "SAVEPOINT", "RELEASE")
 
 
@@ -88,6 +93,11 @@ class SqlConnection:
         statement = Statement(self._known_name(), text, values)
         if statement.verb in _CONTROL:
             raise Unsupported(f"the lab's database does not model {statement.verb}")
+        if found := _OWN_CLOCK.search(text):
+            raise Unsupported(
+                f"{found[0]!r} is SQLite's own clock or chance, and not the lab's: give the statement a parameter, "
+                "such as time.time()"
+            )
         if statement.verb == "BEGIN" and not {"IMMEDIATE", "EXCLUSIVE"}.intersection(text.upper().split()):
             raise Unsupported(
                 "the lab's database has one writer from the start: write BEGIN IMMEDIATE, not a plain BEGIN"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -91,6 +92,8 @@ def _on_sigterm(handler: Callable[..., object]) -> Iterator[None]:
 def _refuse_bad(worker: Worker) -> None:
     if worker.ack not in ("after", "before"):
         raise ValueError(f'ack is {worker.ack!r}; it must be "after" or "before"')
+    if inspect.iscoroutinefunction(worker.handler) or inspect.isgeneratorfunction(worker.handler):
+        raise ValueError(f"handler is {worker.handler!r}; nothing of it would run: write it without async and yield")
     if not callable(worker.handler):
         raise ValueError(f"handler is {worker.handler!r}; it must be a function that takes a Job")
     if not isinstance(worker.worker_id, str) or not worker.worker_id:

@@ -1,0 +1,115 @@
+"""What would make a verdict a lie, or reach out of the lab, is refused in words."""
+
+import os
+import threading
+
+import pytest
+import redis
+
+from labkit import LabError, ScenarioError, Unsupported, explore, replay, sample
+from labkit.__main__ import main
+from labkit.workers import Worker
+
+
+def test_a_script_on_a_real_server_cannot_leave_the_prefix(redis_url):
+    server = redis.Redis.from_url(redis_url)
+    server.set("somebody's", "own")
+    for script in ("return redis.call('flushall')", "return redis.call('set', \"somebody's\", 'mine')"):
+
+        def scenario(lab, script=script):
+            lab.worker("A", lambda r: r.eval(script, 0), lab.redis())
+            lab.always("true", lambda: True)
+
+        with pytest.raises(LabError, match="leaves the prefix"):
+            replay(scenario, "A", redis_url=redis_url)
+        assert server.get("somebody's") == b"own"
+    server.delete("somebody's")
+
+
+def one(work, *arguments):
+    def scenario(lab):
+        lab.worker("A", work, lab.redis(), *arguments)
+        lab.always("true", lambda: True)
+
+    return scenario
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [lambda: os._exit(0), lambda: os.kill(os.getpid(), 15), lambda: os.system("true"), lambda: os.fork()],
+    ids=["_exit", "kill", "system", "fork"],
+)
+def test_a_worker_cannot_end_or_leave_this_process(leave):
+    with pytest.raises(Unsupported, match="worker A"):
+        explore(one(lambda r: leave()))
+
+
+def test_a_worker_cannot_ask_who_is_inside_a_section():
+    def scenario(lab):
+        lab.worker("A", lambda r: lab.inside("s"), lab.redis())
+        lab.always("true", lambda: True)
+
+    with pytest.raises(ScenarioError, match="only properties can see"):
+        explore(scenario)
+
+
+def test_a_property_cannot_look_at_a_worker_through_a_container():
+    class Counting:
+        def __init__(self, r):
+            self.r, self.n = r, 0
+
+        def run(self):
+            self.r.incr("x")
+            self.n += 1
+
+    def scenario(lab):
+        workers = {name: Counting(lab.redis()) for name in "AB"}
+        for name, worker in workers.items():
+            lab.worker(name, worker.run)
+        lab.always("once", lambda: sum(worker.n for worker in workers.values()) <= 1)
+
+    with pytest.raises(ScenarioError, match="never see it change"):
+        explore(scenario)
+
+
+@pytest.mark.parametrize("statement", ["SELECT datetime('now')", "SELECT CURRENT_TIMESTAMP", "SELECT random()"])
+def test_the_databases_own_clock_and_chance_are_refused(statement):
+    def scenario(lab):
+        lab.worker("A", lambda db: db.execute(statement), lab.sql())
+        lab.always("true", lambda: True)
+
+    with pytest.raises(Unsupported, match="own clock or chance"):
+        explore(scenario)
+
+
+def test_a_sample_by_priorities_knows_threads():
+    def work(r):
+        threading.Thread(target=lambda: r.get("x")).start()
+        r.get("y")
+
+    assert sample(one(work), 20, strategy="pct").executions == 20
+
+
+def test_a_worker_refuses_a_handler_of_which_nothing_would_run():
+    async def handler(job):
+        pass
+
+    with pytest.raises(ValueError, match="nothing of it would run"):
+        Worker(None, handler, worker_id="A")
+
+
+def test_a_module_that_leaves_python_is_wrong_use(tmp_path, capsys):
+    (tmp_path / "leaves.py").write_text("import sys\n\ndef scenario(lab):\n    sys.exit(0)\n")
+    assert main(["explore", f"{tmp_path}/leaves.py:scenario"]) == 3
+    assert "SystemExit" in capsys.readouterr().err
+
+
+def test_a_report_that_cannot_be_written_is_wrong_use(tmp_path, capsys):
+    lines = [
+        "def scenario(lab):",
+        "    lab.worker('A', lambda r: r.get('k'), lab.redis())",
+        "    lab.always('t', bool)",
+    ]
+    (tmp_path / "good.py").write_text("\n".join(lines).replace("bool", "lambda: True"))
+    assert main(["explore", f"{tmp_path}/good.py:scenario", "--junit", str(tmp_path)]) == 3
+    assert "IsADirectoryError" in capsys.readouterr().err
