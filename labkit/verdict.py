@@ -27,6 +27,7 @@ class Bounds:
     polled: whether a polling worker was left alone until something would be new to it.
     identical: groups of workers that were taken for one another, since they did the same in every history.
     symmetry: `on` when there are any, else `off: ` and why not, in a few words.
+    reads_time: whether workers look at the time while nobody told the clock of times that live in data.
     """
 
     workers: int
@@ -37,6 +38,7 @@ class Bounds:
     polled: bool = False
     identical: tuple[tuple[str, ...], ...] = ()
     symmetry: str = "off"
+    reads_time: bool = False
 
     @classmethod
     def of(cls, engine: Engine, seed: int) -> Bounds:
@@ -47,7 +49,8 @@ class Bounds:
         spared = tuple(plan.name for plan in engine.plans if plan.spared)
         identical = tuple(tuple(engine.names[worker] for worker in group) for group in engine.symmetry.groups)
         polled, symmetry = engine.has_idle(), str(engine.symmetry)
-        return cls(len(engine.machines), engine.budgets, seed, signalled, spared, polled, identical, symmetry)
+        told = engine.world.absolute and not engine.world.deadlines
+        return cls(len(engine.machines), engine.budgets, seed, signalled, spared, polled, identical, symmetry, told)
 
     @property
     def counted(self) -> str:
@@ -151,6 +154,11 @@ class Verdict:
         notes += [
             f"Nobody ever enters the section {name!r} that a property asks about." for name in self.unknown_sections
         ]
+        if self.outcome == "holds" and self.bounds.reads_time:
+            notes.append(
+                "Workers read the clock, or how long an entry was idle. The lab's clock goes to the ends of sleeps, "
+                "time-outs and times to live; if a time that matters lives in data, tell it with lab.deadlines."
+            )
         notes += [f"{name} may be left waiting: {what}." for name, what in self.waiting.items()]
         if not self.properties:
             notes.append("The scenario states no property, so there was nothing to violate.")

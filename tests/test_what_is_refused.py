@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 
 import pytest
 import redis
@@ -113,3 +114,28 @@ def test_a_report_that_cannot_be_written_is_wrong_use(tmp_path, capsys):
     (tmp_path / "good.py").write_text("\n".join(lines).replace("bool", "lambda: True"))
     assert main(["explore", f"{tmp_path}/good.py:scenario", "--junit", str(tmp_path)]) == 3
     assert "IsADirectoryError" in capsys.readouterr().err
+
+
+def test_a_verdict_says_when_times_that_live_in_data_were_not_told_to_the_clock():
+    def consumer(r, me, mail):
+        taken = r.xautoclaim("s", "g", me, min_idle_time=30_000)[1]
+        if not taken:
+            found = r.xreadgroup("g", me, {"s": ">"}, count=1)
+            taken = found[0][1] if found else []
+        for entry, _ in taken:
+            mail.send("job")
+            r.xack("s", "g", entry)
+
+    def streams(lab, told=False):
+        r = lab.redis()
+        r.xgroup_create("s", "g", mkstream=True)
+        r.xadd("s", {"j": 1})
+        for name in "AB":
+            lab.worker(name, consumer, lab.redis(), name, lab.mail)
+        lab.always("at most one mail", lambda: lab.mail.count("job") <= 1)
+        if told:
+            start = time.time()
+            lab.deadlines(lambda: [start + 30])
+
+    assert "tell it with lab.deadlines" in str(explore(streams, pauses=None))
+    assert explore(lambda lab: streams(lab, told=True), pauses=None).outcome == "violated"

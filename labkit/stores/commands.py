@@ -15,6 +15,7 @@ NEXT_MESSAGE, CLOSE = b"pubsub.get_message", b"pubsub.close"
 SUBSCRIBING = {b"SUBSCRIBE", b"PSUBSCRIBE", b"UNSUBSCRIBE", b"PUNSUBSCRIBE"}
 # Commands whose reply, or effect, depends on the absolute time.
 _ABSOLUTE = {b"EXPIREAT", b"PEXPIREAT", b"EXPIRETIME", b"PEXPIRETIME", b"EXAT", b"PXAT", b"TIME"}
+_ABSOLUTE |= {b"XAUTOCLAIM", b"XCLAIM"}  # how long an entry has been idle is time too
 # Replies without an order of their own get one.
 _UNORDERED = {b"SMEMBERS", b"SINTER", b"SUNION", b"SDIFF", b"KEYS", b"HKEYS"}
 # Where a blocking command has its time-out in seconds; 0 means for ever.
