@@ -139,3 +139,13 @@ def test_a_verdict_says_when_times_that_live_in_data_were_not_told_to_the_clock(
 
     assert "tell it with lab.deadlines" in str(explore(streams, pauses=None))
     assert explore(lambda lab: streams(lab, told=True), pauses=None).outcome == "violated"
+
+
+@pytest.mark.parametrize("setting", ["isolation_level", "autocommit", "row_factory"])
+def test_a_setting_that_a_connection_would_ignore_is_refused(setting):
+    def scenario(lab):
+        lab.worker("A", lambda db: setattr(db, setting, None), lab.sql())
+        lab.always("true", lambda: True)
+
+    with pytest.raises(Unsupported, match=f"do not take {setting}"):
+        explore(scenario)

@@ -56,6 +56,11 @@ class SqlConnection:
     def __getattr__(self, name: str) -> Any:
         return _not_there("connections", name)
 
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("isolation_level", "autocommit", "row_factory", "text_factory"):
+            raise Unsupported(f"the lab's connections do not take {name}: they begin, commit and answer as by default")
+        object.__setattr__(self, name, value)
+
     def cursor(self) -> SqlCursor:
         """A cursor; no step."""
         return SqlCursor(self)
