@@ -19,11 +19,17 @@ TAUGHT = [
 ]  # parts, each a file or a folder, that can be pasted into production code
 LAYERS = [
     "__main__",
+    "commands",
+    "course",
     "exercises",
+    "widgets",
     "plots",
     "cases",
     "incidents",
+    "observe",
     *TAUGHT,
+    "processes",
+    "play",
     "search",
     "engine",
     "stores",
