@@ -66,6 +66,12 @@ class Serving(threading.local):
         finally:
             self.now, self.chance = before
 
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Do something that is not done each time, and draws nothing from the chance of what is repeated."""
+        with self.at(self.now or 0, random.Random(0)):
+            yield
+
 
 serving = Serving()
 

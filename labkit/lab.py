@@ -11,7 +11,7 @@ import redis
 
 from labkit.actor import Lost, Operation
 from labkit.errors import ScenarioError
-from labkit.interception import MICROSECONDS
+from labkit.interception import MICROSECONDS, serving
 from labkit.process import current_process
 from labkit.properties import Property
 from labkit.schedule import is_worker_name
@@ -22,6 +22,7 @@ from labkit.stores.services import READY_MADE, Call
 from labkit.stores.sql_connection import SqlConnection
 from labkit.world import DeadlineObserver, World
 
+LONGEST_SHIFT = 31_536_000  # seconds that a wall clock may be wrong by: a year
 _CLIENT_OPTIONS = {"db", "decode_responses", "encoding", "encoding_errors", "protocol"}
 Scenario = Callable[["Lab"], None]
 
@@ -107,7 +108,8 @@ class Lab:
         # Building a client costs more than running a worker; a scenario asks for the same ones each time.
         if index < len(self._clients) and self._clients[index][0] == wanted:
             return self._clients[index][1]
-        client = lab_client(self._perform_redis, retries, **options)
+        with serving.undisturbed():
+            client = lab_client(self._perform_redis, retries, **options)
         self._clients[index:] = [(wanted, client)]
         return client
 
@@ -189,8 +191,10 @@ class Lab:
         if signals not in (0, 1):
             raise ScenarioError(f"worker {name}: signals is 0 or 1, not {signals!r}")
         for option, seconds in (("skew", skew), ("jump", jump)):
-            if not isinstance(seconds, (int, float)):
-                raise ScenarioError(f"worker {name}: {option} is a number of seconds, not {seconds!r}")
+            if not isinstance(seconds, (int, float)) or not abs(seconds) <= LONGEST_SHIFT:
+                raise ScenarioError(
+                    f"worker {name}: {option} is a number of seconds, at most {LONGEST_SHIFT:,}, not {seconds!r}"
+                )
         self._ownership.claim(name, (function, *arguments))
         shifts = round(skew * MICROSECONDS), round(jump * MICROSECONDS)
         self.workers[name] = WorkerPlan(name, function, arguments, spared, forever, signals, *shifts)

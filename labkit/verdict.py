@@ -188,12 +188,15 @@ class Verdict:
         ----------
         imported_from: where the scenario lives, as `FILE.py:name` or `package.module:name`; None to import nothing.
         """
-        lines = []
+        lines, taken = [], set[str]()
         if imported_from is not None:
             module = imported_from.rpartition(":")[0].removesuffix(".py").strip("./").replace("/", ".")
             lines += ["from labkit import replay", f"from {module} import {self.scenario}"]
         for name, trace in self.violations.items():
-            title = re.sub(r"\W+", "_", name.lower()).strip("_")
+            title = re.sub(r"\W+", "_", name.lower()).strip("_") or "property"
+            while title in taken:  # two names may differ in nothing that a function's name can show
+                title += "_too"
+            taken.add(title)
             lines += ["", "", f"def test_{title}():", f"    trace = {self.replay_line(trace)}"]
             lines += ["    assert not trace.violations, trace.table()"]
         return "\n".join(lines).strip("\n")

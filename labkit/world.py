@@ -109,7 +109,7 @@ class World:
             found = observer()
             pairs = found.items() if isinstance(found, Mapping) else (("", time) for time in found)
             return [(str(name), round((float(time) - EPOCH) * MICROSECONDS)) for name, time in pairs]
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise PropertyError(
                 f"an observer given to lab.deadlines returns times in seconds, as time.time() does; it failed: {error}"
             ) from error

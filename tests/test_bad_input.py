@@ -4,8 +4,11 @@ import _thread
 import contextlib
 import itertools
 import logging
+import math
+import random
 import select
 import sys
+import uuid
 
 import pytest
 
@@ -579,3 +582,28 @@ def test_replaying_an_error_leaves_the_process_as_it_was():
     with pytest.raises(Exception, match="no worker"):
         replay(one_worker(lambda r: r.get("k")), "Z")
     assert (time.time, time.sleep) == before
+
+
+@pytest.mark.parametrize("time", [math.inf, math.nan, "soon"])
+def test_a_deadline_that_is_no_time_is_refused(time):
+    def scenario(lab):
+        lab.worker("A", lambda r: (r.get("k"), r.get("l")), lab.redis())
+        lab.always("true", lambda: True)
+        lab.deadlines(lambda: [time])
+
+    with pytest.raises(PropertyError, match="returns times in seconds"):
+        explore(scenario, pauses=1)
+
+
+def test_a_set_up_may_draw_at_random_since_it_draws_the_same_each_time():
+    def scenario(lab):
+        jobs = lab.redis()
+        jobs.set("job", uuid.uuid4().hex)
+        for name in "AB":
+            lab.worker(name, lambda r: r.get("job"), lab.redis())
+        jobs.set("other", random.random())
+        lab.always("true", lambda: True)
+
+    verdict = explore(scenario)
+    assert verdict.outcome == "holds"
+    assert repr(run(scenario, seed=1)) == repr(run(scenario, seed=1))

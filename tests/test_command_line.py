@@ -1,6 +1,7 @@
 """`python -m labkit`: verdicts for people, for machines and for continuous integration."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -110,6 +111,16 @@ def test_a_counterexample_prints_itself_as_a_test_that_fails_until_it_is_fixed()
     assert verdict.as_test("pkg/mine.py:scenario").startswith(
         "from labkit import replay\nfrom pkg.mine import scenario\n"
     )
+
+
+def test_properties_whose_names_differ_in_signs_only_become_two_tests():
+    def scenario(lab):
+        for name in ("a = b", "a <> b", "?!"):
+            lab.always(name, lambda: False)
+        lab.worker("A", lambda r: r.get("k"), lab.redis())
+
+    names = re.findall(r"def (\w+)\(\):", explore(scenario).as_test())
+    assert names == ["test_a_b", "test_a_b_too", "test_property"]
 
 
 def test_assert_holds_raises_with_the_counterexample_unless_it_holds():

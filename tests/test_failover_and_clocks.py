@@ -147,5 +147,8 @@ def test_a_jump_or_failover_that_cannot_be_is_refused_in_words():
         explore(lambda lab: lab.replica(behind=0))
     with pytest.raises(ScenarioError, match="failovers is a number"):
         explore(locked, failovers=-1)
+    for shift in ({"skew": float("nan")}, {"jump": float("inf")}, {"skew": "1"}):
+        with pytest.raises(ScenarioError, match=r"is a number of seconds, at most 31,536,000, not"):
+            explore(lambda lab, shift=shift: lab.worker("A", count_up, lab.redis(), **shift))
     with pytest.raises(ScenarioError, match="cannot name a worker"):
         explore(lambda lab: lab.worker("failover", count_up, lab.redis()))

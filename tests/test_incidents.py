@@ -111,3 +111,27 @@ def test_a_ladder_is_shown_on_the_command_line(capsys, monkeypatch):
     monkeypatch.setitem(INCIDENTS, "deploy", short)
     assert main(["ladder", "deploy"]) == 0
     assert capsys.readouterr().out.splitlines()[2].startswith("+ lock")
+
+
+@pytest.mark.parametrize("count", [-1, 99, 1.5, None])
+def test_a_rung_that_there_is_not_is_refused(count):
+    with pytest.raises(ScenarioError, match=f"has rungs 0 to {len(STATUS_RACE.fixes)}, not"):
+        STATUS_RACE.rung(count)
+
+
+def test_a_cell_that_there_is_not_is_refused(ladders):
+    ladder = next(iter(ladders.values()))
+    with pytest.raises(ScenarioError, match="has rungs 0 to"):
+        ladder.cell(-1, ladder.incident.faults[0].name)
+    with pytest.raises(ScenarioError, match="knows no fault 'earthquake'"):
+        ladder.cell(0, "earthquake")
+
+
+def test_fixes_that_do_not_fit_together_are_refused():
+    fix, faults = STATUS_RACE.fixes[0], STATUS_RACE.faults
+    with pytest.raises(ScenarioError, match="two fixes called 'lock'"):
+        Incident("twice", (fix, fix), faults, STATUS_RACE.build)
+    with pytest.raises(ScenarioError, match="replaces 'guess', not one of"):
+        Incident("unknown", (Fix("sure", "knows", replaces=("guess",)),), faults, STATUS_RACE.build)
+    with pytest.raises(ScenarioError, match="no faults to search"):
+        Incident("calm", (fix,), (), STATUS_RACE.build)

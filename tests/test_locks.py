@@ -290,6 +290,14 @@ def test_fencing_tokens_grow_with_each_grant_and_belong_to_the_holder(client):
         assert 0 < client.pttl("lock") <= LEASE * 1000
 
 
+def test_a_damaged_counter_of_fencing_tokens_leaves_the_lock_free():
+    client = fakeredis.FakeRedis(server=fakeredis.FakeServer())
+    client.set("lock:token", "damaged")
+    with pytest.raises(redis.ResponseError, match="not an integer"):
+        FencedLock(client, "lock", timeout=LEASE).acquire(blocking=False)
+    assert not client.exists("lock")
+
+
 def test_a_register_keeps_what_was_written_with_the_highest_token(client):
     register = FencedRegister(client, "register")
     assert register.read() is None

@@ -474,6 +474,16 @@ def test_a_processing_list_has_what_a_worker_has_not_deleted(client, name):
     assert client.llen(f"{name}:processing:A") == 1
 
 
+def test_a_receipt_handle_of_a_reliable_queue_deletes_no_other_message_with_the_same_body(client, name):
+    queue = ReliableQueue(client, name, "A")
+    queue.send("same")
+    queue.send("same")
+    (one,), (two,) = queue.receive(), queue.receive()
+    assert [queue.delete(one.receipt_handle), queue.delete(one.receipt_handle)] == [True, False]
+    assert one.id != two.id
+    assert queue.delete(two.receipt_handle) is True
+
+
 def test_a_reaper_gives_back_what_dead_workers_had_oldest_first(client, name):
     a, b = (ReliableQueue(client, name, worker) for worker in "AB")
     for body in ("one", "two", "three"):

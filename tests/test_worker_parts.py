@@ -355,6 +355,8 @@ def test_numbers_that_do_not_agree_are_named(changes, problems):
         ({"wait": float("nan")}, "wait is nan; it must be a number"),
         ({"heartbeat": 0}, "heartbeat is 0; it must be a number, 0.001 or more"),
         ({"heartbeat": "30"}, "heartbeat is '30'; it must be a number"),
+        ({"retry": 3}, "retry is 3; it must be a RetryPolicy"),
+        ({"dead_letters": 5}, "dead_letters is 5; it must be a queue, which has `send`"),
         ({"queue": None, "heartbeat": 30}, "heartbeat needs a queue with change_visibility"),
     ],
     ids=str,

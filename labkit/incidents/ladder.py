@@ -60,6 +60,16 @@ class Incident:
     faults: tuple[Fault, ...]
     build: Callable[..., None]
 
+    def __post_init__(self) -> None:
+        names = [fix.name for fix in self.fixes]
+        for twice in {name for name in names if names.count(name) > 1}:
+            raise ScenarioError(f"{self.name} has two fixes called {twice!r}")
+        for place, fix in enumerate(self.fixes):
+            for unknown in sorted(set(fix.replaces) - set(names[:place])):
+                raise ScenarioError(f"fix {fix.name!r} replaces {unknown!r}, not one of {names[:place]} before it")
+        if not self.faults:
+            raise ScenarioError(f"{self.name} has no faults to search; plain concurrency is one: Fault('concurrency')")
+
     def fault(self, name: str) -> Fault:
         """The fault of that name; `ScenarioError` lists those there are."""
         for fault in self.faults:
@@ -85,7 +95,9 @@ class Incident:
         return explore(self.scenario(fixes, fault), **self.fault(fault).budgets)
 
     def rung(self, count: int) -> tuple[str, ...]:
-        """The fixes in place when the first so many have been added, one after another."""
+        """The fixes in place when the first so many have been added; `ScenarioError` when there are not so many."""
+        if not isinstance(count, int) or not 0 <= count <= len(self.fixes):
+            raise ScenarioError(f"{self.name} has rungs 0 to {len(self.fixes)}, not {count!r}")
         added = self.fixes[:count]
         replaced = {name for fix in added for name in fix.replaces}
         return tuple(fix.name for fix in added if fix.name not in replaced)
@@ -137,8 +149,8 @@ class Ladder:
         return list(dict.fromkeys(rung for rung, _ in self.cells))
 
     def cell(self, fixes: int, fault: str) -> Verdict:
-        """The verdict with the first so many fixes against a fault."""
-        return self.cells[self.rungs[fixes], fault]
+        """The verdict with the first so many fixes against a fault; `ScenarioError` for a cell that there is not."""
+        return self.cells[self.incident.rung(fixes), self.incident.fault(fault).name]
 
     def __repr__(self) -> str:
         """The ladder as text: a row for each rung; a violated cell has the length of its shortest schedule."""

@@ -8,9 +8,12 @@ from redis.exceptions import LockError, LockNotOwnedError
 
 from .atomic import AtomicLock
 
+# Numbered first: where the counter is damaged, INCR fails, and a lock that was taken before would stay taken.
 _ACQUIRE = """-- acquire with a number
-if not redis.call('set', KEYS[1], unpack(ARGV)) then return 0 end
-return redis.call('incr', KEYS[2])
+if redis.call('exists', KEYS[1]) == 1 then return 0 end
+local number = redis.call('incr', KEYS[2])
+redis.call('set', KEYS[1], unpack(ARGV))
+return number
 """
 _WRITE = """-- write unless the number is old
 local highest = redis.call('hget', KEYS[1], 'token')
@@ -34,7 +37,7 @@ class FencedLock(AtomicLock):
     """
 
     def do_acquire(self, token: bytes) -> bool:
-        arguments = [token, "NX"] if self.lease is None else [token, "NX", "PX", self.lease]
+        arguments = [token] if self.lease is None else [token, "PX", self.lease]
         script = self.redis.register_script(_ACQUIRE)
         number: int = script(keys=[self.name, f"{self.name}:token"], args=arguments)
         if number:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -46,7 +47,8 @@ class ReliableQueue:
 
     def send(self, body: object) -> None:
         """Add a message: what JSON can say, up to 1,048,576 bytes of it."""
-        self.client.lpush(self.name, encode(body))
+        # The id tells equal bodies apart: a receipt handle that is used twice must not delete another's message.
+        self.client.lpush(self.name, f'{{"id": "{uuid.uuid4().hex}", "body": {encode(body)}}}')
 
     def receive(self, wait: float = 0) -> list[Message]:
         """Give a heartbeat, then move a message, or none, to this worker's processing list.
@@ -59,7 +61,7 @@ class ReliableQueue:
         self.heartbeat()
         client, ends = cast(Any, self.client), (self.name, f"{self.name}:processing:{self.worker}")
         entry = client.blmove(*ends, wait, "RIGHT", "LEFT") if wait else client.lmove(*ends, "RIGHT", "LEFT")
-        return [] if entry is None else [Message(decode(entry), f"{self.name}/{text(entry)}")]
+        return [] if entry is None else [_message(self.name, entry)]
 
     def delete(self, receipt_handle: str) -> bool:
         """Take a message that is done from this worker's list; False when it was given back, and is done once more."""
@@ -77,3 +79,10 @@ class ReliableQueue:
         reap, name = cast(Any, self.client.register_script(_REAP)), self.name
         workers = sorted(map(text, cast(Any, self.client.smembers(f"{name}:workers"))))
         return sum(reap([name, f"{name}:processing:{worker}", f"{name}:alive:{worker}"]) for worker in workers)
+
+
+def _message(name: str, entry: bytes | str) -> Message:
+    content, handle = decode(entry), f"{name}/{text(entry)}"
+    if isinstance(content, dict) and content.keys() == {"id", "body"}:
+        return Message(content["body"], handle, content["id"])
+    return Message(content, handle)  # somebody else has put it there

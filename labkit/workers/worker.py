@@ -14,6 +14,7 @@ from .checks import check_number
 from .consumer import Consumer
 from .heartbeat import Heartbeat
 from .job import Job
+from .retry_policy import RetryPolicy
 from .settlement import describe, settle
 
 
@@ -98,6 +99,10 @@ def _refuse_bad(worker: Worker) -> None:
         raise ValueError(f"handler is {worker.handler!r}; it must be a function that takes a Job")
     if not isinstance(worker.worker_id, str) or not worker.worker_id:
         raise ValueError(f"worker_id is {worker.worker_id!r}; it must be a name that no other worker has")
+    if not isinstance(worker.retry, RetryPolicy):
+        raise ValueError(f"retry is {worker.retry!r}; it must be a RetryPolicy, such as RetryPolicy(max_attempts=3)")
+    if worker.dead_letters is not None and not hasattr(worker.dead_letters, "send"):
+        raise ValueError(f"dead_letters is {worker.dead_letters!r}; it must be a queue, which has `send`")
     check_number("prefetch", worker.prefetch, 1, whole=True)
     check_number("wait", worker.wait)
     if worker.heartbeat is not None:
