@@ -1,1 +1,22 @@
-"""Pictures, one per file, each drawn from a trace or a verdict."""
+"""Pictures of scenarios, ladders, traces and timeouts; each carries alternative text and the same as text.
+
+A module never has the name of its function, so that `from labkit.plots import heatmap` means one thing only.
+"""
+
+from labkit.plots.deploy import deploy_timeline
+from labkit.plots.figure import Picture
+from labkit.plots.heat import heatmap
+from labkit.plots.ladder import fix_ladder
+from labkit.plots.progress import progress_graph
+from labkit.plots.states import state_graph
+from labkit.plots.tuner import timeout_tuner
+
+__all__ = [
+    "Picture",
+    "deploy_timeline",
+    "fix_ladder",
+    "heatmap",
+    "progress_graph",
+    "state_graph",
+    "timeout_tuner",
+]
