@@ -6,7 +6,7 @@ import re
 import warnings
 
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_rgb
+from matplotlib.colors import to_hex, to_rgb
 
 SMALLEST = 7  # points
 
@@ -67,3 +67,38 @@ def contrast(color, ground):
 def visible_words(twin):
     """What a reader of the HTML twin reads."""
     return html.unescape(re.sub("<[^>]*>", " ", twin))
+
+
+def cells(picture):
+    """The face and the hatch of each cell of a grid, by column and row from the lower left corner."""
+    (axes,) = picture.figure.axes
+    filled = [patch for patch in axes.patches if patch.get_fill() and patch.get_width() > 0.21]  # samples are smaller
+    columns = sorted({round(patch.get_x(), 6) for patch in filled})
+    rows = sorted({round(patch.get_y(), 6) for patch in filled}, reverse=True)  # y grows downwards
+    place = {}
+    for patch in filled:
+        at = columns.index(round(patch.get_x(), 6)), rows.index(round(patch.get_y(), 6))
+        place[at] = to_hex(patch.get_facecolor()).upper(), patch.get_hatch() or ""
+    return place
+
+
+def grid_of_text(picture):
+    """The cells of a grid as the text twin has them, by column and row."""
+    lines = picture.text.splitlines()
+    rows = [line for line in lines if re.match(r" *\d+ \| ", line)]
+    starts = [match.start() for match in re.finditer(r"\d+", lines[len(rows)])]  # the line that numbers the columns
+    return {
+        (column, int(row.split("|")[0])): row[start : start + starts[-1] - starts[-2]].strip()
+        for row in rows
+        for column, start in enumerate(starts)
+    }
+
+
+def markers(picture):
+    """The markers of every line and symbol, each with where it stands."""
+    return [
+        (line.get_marker(), float(line.get_xdata()[0]), float(line.get_ydata()[0]))
+        for axes in picture.figure.axes
+        for line in axes.lines
+        if line.get_marker() not in ("None", None, "")
+    ]

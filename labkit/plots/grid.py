@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from labkit.errors import ScenarioError
 from labkit.plots.canvas import area, canvas, symbol, write
-from labkit.plots.style import CHARACTER, INK, QUIET, Shade, look
+from labkit.plots.style import CHARACTER, INK, QUIET, WIDEST, Shade, look
 from labkit.trace import shorten
 
 Point = tuple[int, int]
@@ -50,15 +50,21 @@ class Grid:
         self.columns, self.rows = map(len, steps)
         self.steps = [[shorten(f"{n} {text}", MOST_CHARACTERS) for n, text in enumerate(each, 1)] for each in steps]
         self.cell = CELL if most <= LARGE else SMALL_CELL
-        self.left = 0.3 + CHARACTER * max([len(text) for text in self.steps[1]] + [len(workers[1]) + 12])
+        longest = CHARACTER * max([len(text) for text in self.steps[1]] + [len(name) + 14 for name in workers])
+        below = [CHARACTER * (len(text) + 1) - self.cell * n for n, text in enumerate(self.steps[0], 1)]
+        self.left = 0.3 + max([longest, *below])
         self.bottom = TOP + self.cell * (self.rows + 1)
-        self.legend_at = self.left + self.cell * (self.columns + 1) + 0.3
-        # Labels below must not meet the legend, however high it is.
-        lines = [(len(line) + (4 if entry.shade else 0)) for entry in legend for line in entry.words.splitlines()]
-        self.under = max(self.bottom, TOP + ROW * len(lines) + GAP * len(legend))
-        ends = [self.x(n) + 0.1 + CHARACTER * (len(text) + 1) for n, text in enumerate(self.steps[0], 1)]
-        self.width = max([self.legend_at + CHARACTER * (max(lines) + 2), *ends])
-        self.height = self.under + ROW * (self.columns + 1.2) + 0.1
+        self._place_legend()
+
+    def _place_legend(self) -> None:
+        """The legend stands beside the cells, or below them where that would be too wide."""
+        lines = [len(line) + (4 if entry.shade else 0) for entry in self.legend for line in entry.words.splitlines()]
+        room, high = CHARACTER * (max(lines) + 2), ROW * len(lines) + GAP * len(self.legend)
+        right, under = self.x(self.columns + 1), self.bottom + ROW * (self.columns + 2)
+        is_beside = right + 0.3 + room <= WIDEST
+        self.legend_at = (right + 0.3, TOP) if is_beside else (0.15, under + GAP)
+        self.width = right + 0.3 + room if is_beside else max(right + 0.2, 0.15 + room)
+        self.height = max(under, self.legend_at[1] + high) + 0.1
 
     def x(self, column: int) -> float:
         """The left edge of a column."""
@@ -83,19 +89,19 @@ class Grid:
         for row, text in enumerate(self.steps[1], 1):
             write(axes, self.left - 0.08, self.y(row), text, ha="right")
             axes.plot([self.left - 0.06, self.left], [self.y(row)] * 2, color=QUIET, linewidth=0.8)
-        self._name(axes, self.under + ROW * max(self.columns, 1), 0, "to the right")
+        self._name(axes, self.bottom + ROW * (self.columns + 1.4), 0, "to the right")
         for column, text in enumerate(self.steps[0], 1):
-            # The last step stands first, so that no leader crosses a text.
-            x, y = self.x(column), self.under + ROW * (self.columns - column + 1)
-            axes.plot([x, x, x + 0.06], [self.bottom, y, y], color=QUIET, linewidth=0.8)
-            write(axes, x + 0.1, y, text)
-        y = TOP + ROW / 2
+            # To the left of its leader, so that no leader crosses a text.
+            x, y = self.x(column), self.bottom + ROW * column
+            axes.plot([x, x, x - 0.05], [self.bottom, y, y], color=QUIET, linewidth=0.8)
+            write(axes, x - 0.08, y, text, ha="right")
+        x, y = self.legend_at[0], self.legend_at[1] + ROW / 2
         for words, shade in self.legend:
             if shade is not None:
-                area(axes, self.legend_at, y - 0.1, 0.2, 0.2, shade)
-                symbol(axes, self.legend_at + 0.1, y, shade)
+                area(axes, x, y - 0.1, 0.2, 0.2, shade)
+                symbol(axes, x + 0.1, y, shade)
             for line in words.splitlines():
-                write(axes, self.legend_at + (0.3 if shade else 0), y, line)
+                write(axes, x + (0.3 if shade else 0), y, line)
                 y += ROW
             y += GAP
         return figure, axes

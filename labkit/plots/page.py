@@ -9,13 +9,12 @@ import math
 import textwrap
 
 from labkit.plots.intervals import Interval, intervals
-from labkit.plots.style import CHARACTER, look
+from labkit.plots.style import CHARACTER, WIDEST, look
 from labkit.trace import Event, Trace, shorten
 
 # Inches.
 ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075
 LEGEND_ROW = 0.19
-WIDEST = 9.6  # as wide as a notebook cell; wider pictures would be shrunk until nobody can read them
 MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
 MOST_REPLY = 18  # of them, for a reply to a long command
 LIFE = 0.2  # from one bar beside a store to the next

@@ -120,6 +120,8 @@ def _legend(there: list[str], way: Way, broken: list[Point], property: str | Non
     entries = [Entry(WORDS[fate], SHADES[fate]) for fate in there]
     if way:
         entries.append(Entry("line: one schedule, from the square"))
+    else:
+        entries.append(Entry("no line: no schedule breaks it"))
     kinds = {event.kind for _, event in way if event is not None}
     if "clock" in kinds:
         entries.append(Entry("diamond: time passes there"))
@@ -163,6 +165,6 @@ def _alt(grid: Grid, points: ProgressMap, told: list[str]) -> str:
     counts = [sum(fate == wanted for fate in points.points.values()) for wanted in (BROKEN, DOOMED, DEPENDS)]
     return (
         f"Progress graph of {one}, up to {grid.columns} steps to the right, and {other}, up to {grid.rows} upwards. "
-        f"Of {len(points.points)} points that schedules reach, {counts[0]} are broken, {counts[1]} doomed, and in "
-        f"{counts[2]} it depends on the way. " + " ".join(f"{line.rstrip('.')}." for line in told)
+        f"Of {len(points.points)} points that schedules reach: broken {counts[0]}, doomed {counts[1]}, depending on "
+        f"the way {counts[2]}. " + " ".join(f"{line.rstrip('.')}." for line in told)
     )

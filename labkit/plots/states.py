@@ -19,13 +19,13 @@ from labkit import Choice, Schedule, explore
 from labkit.lab import Scenario
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
-from labkit.plots.style import CHARACTER, DARK_ALARM, DASHES, INK, PAPER, QUIET, look
+from labkit.plots.style import CHARACTER, DARK_ALARM, DASHES, INK, PAPER, QUIET, WIDEST, look
 from labkit.search.state_space import Edge, Node, StateSpace, state_space
 from labkit.trace import shorten
 
 MOST_STATES = 150
 SWEEPS = 8  # of ordering, downwards and upwards in turn
-ACROSS, DOWN, ROW, MARGIN, SAMPLE = 0.5, 0.62, 0.21, 0.35, 0.5  # inches
+ACROSS, NARROWEST, DOWN, ROW, MARGIN, SAMPLE = 0.5, 0.32, 0.62, 0.21, 0.35, 0.5  # inches
 MOST_CHARACTERS = 46  # of a step in the list beside
 CLOCK, FAULT = "wide dots", "dash and dot"
 
@@ -65,14 +65,26 @@ def draw(space: StateSpace, schedule: Schedule) -> Picture:
     layers = _in_layers(space)
     widest = max(map(len, layers))
     legend = _legend(space, bool(way))
-    steps = [shorten(f"{n:>2} {_who(edge.choice)}: {edge.text}", MOST_CHARACTERS) for n, edge in enumerate(way, 1)]
-    room = max(ACROSS * widest, 1.2)
-    beside = MARGIN + room + 0.2
-    longest = max([len(line) + SAMPLE / CHARACTER for line, _, _ in legend] + [len(step) for step in steps])
-    width = beside + CHARACTER * (longest + 2)
-    height = max(MARGIN * 2 + DOWN * (len(layers) - 1), ROW * (len(steps) + len(legend) + 3)) + 0.1
+    steps = [shorten(f"{n:>2} {_what(edge)}", MOST_CHARACTERS) for n, edge in enumerate(way, 1)]
+    across = max(NARROWEST, min(ACROSS, (WIDEST - 2 * MARGIN) / widest))
+    room, bottom = max(across * widest, 1.2), MARGIN * 2 + DOWN * (len(layers) - 1)
+    words = CHARACTER * (max(map(len, steps), default=0) + 4)
+    samples = SAMPLE + CHARACTER * (max(len(line) for line, _, _ in legend) + 2)
+    # The schedule and the legend stand beside the states, or below them where that would be too wide.
+    x = MARGIN + room + 0.2
+    is_beside = x + max(words, samples) <= WIDEST
+    if is_beside:
+        width, height = x + max(words, samples), max(bottom, ROW * (len(steps) + len(legend) + 3)) + 0.1
+        told_at, legend_at = (x, MARGIN), (x, MARGIN + ROW * (len(steps) + bool(steps)))
+    else:
+        width, height = (
+            max(2 * MARGIN + room, MARGIN + words + samples),
+            bottom + ROW * max(len(steps), len(legend)) + 0.1,
+        )
+        told_at, legend_at = (MARGIN, bottom), (MARGIN + words * bool(steps), bottom)
+    middle = (MARGIN + room / 2) if is_beside else width / 2
     places = {
-        number: (MARGIN + room / 2 + ACROSS * (place - (len(layer) - 1) / 2), MARGIN + DOWN * depth)
+        number: (middle + across * (place - (len(layer) - 1) / 2), MARGIN + DOWN * depth)
         for depth, layer in enumerate(layers)
         for place, number in enumerate(layer)
     }
@@ -89,12 +101,12 @@ def draw(space: StateSpace, schedule: Schedule) -> Picture:
         side = "right" if from_right else "left"
         write(axes, *where, str(step), ha=side, fontweight="bold", fontsize=8, bbox=paper, zorder=6)
     for place, line in enumerate(steps):
-        write(axes, beside, MARGIN + ROW * place, line, fontweight="bold")
-    for place, (line, dashes, color) in enumerate(legend, len(steps) + bool(steps)):
-        y = MARGIN + ROW * place
+        write(axes, told_at[0], told_at[1] + ROW * place, line, fontweight="bold")
+    for place, (line, dashes, color) in enumerate(legend):
+        x, y = legend_at[0], legend_at[1] + ROW * place
         if dashes:
-            axes.plot([beside, beside + SAMPLE - 0.1], [y, y], color=color, linestyle=DASHES[dashes], linewidth=1.6)
-        write(axes, beside + SAMPLE, y, line)
+            axes.plot([x, x + SAMPLE - 0.1], [y, y], color=color, linestyle=DASHES[dashes], linewidth=1.6)
+        write(axes, x + SAMPLE, y, line)
     return Picture(figure, _alt(space, layers, way), text := _text(space, layers, way), as_twin(text))
 
 
@@ -122,8 +134,11 @@ def _in_layers(space: StateSpace) -> list[list[int]]:
     return layers
 
 
-def _who(choice: Choice) -> str:
-    return choice.worker if choice.kind == "step" and choice.worker is not None else choice.kind
+def _what(edge: Edge) -> str:
+    """What a choice does, and whose step it is."""
+    if edge.choice.kind == "step":
+        return f"{edge.choice}: {edge.text}"
+    return "time passes" if edge.choice.kind == "clock" else str(edge.choice)
 
 
 def _draw_edge(
@@ -179,7 +194,7 @@ def _legend(space: StateSpace, has_way: bool) -> list[tuple[str, str, str]]:
     words = ["circle: a state, square: an end"]
     words += ["dark, ✗: a property does not hold"] if any(node.broken for node in space.nodes) else []
     words += ["✗ on a line: the step breaks one"] if any(edge.broken for edge in space.edges) else []
-    words += ["thick, numbered: the schedule above"] if has_way else []
+    words += ["thick, numbered: the schedule"] if has_way else []
     return lines + [(line, "", INK) for line in words]
 
 
@@ -195,7 +210,7 @@ def _summary(space: StateSpace, layers: list[list[int]]) -> str:
 
 
 def _of_the_way(way: list[Edge]) -> str:
-    steps = "; ".join(f"{place} {_who(edge.choice)}: {edge.text}" for place, edge in enumerate(way, 1))
+    steps = "; ".join(f"{place} {_what(edge)}" for place, edge in enumerate(way, 1))
     return f"The schedule drawn: {steps}." if way else "No schedule is drawn."
 
 
@@ -209,7 +224,7 @@ def _text(space: StateSpace, layers: list[list[int]], way: list[Edge]) -> str:
     leading: dict[int, list[str]] = {}
     for edge in space.edges:
         broken = f" (breaks {', '.join(edge.broken)})" if edge.broken else ""
-        leading.setdefault(edge.before, []).append(f"  {_who(edge.choice)}: {edge.text} -> state {edge.after}{broken}")
+        leading.setdefault(edge.before, []).append(f"  {_what(edge)} -> state {edge.after}{broken}")
     for layer in layers:
         for number in sorted(layer):
             node = space.nodes[number]

@@ -16,6 +16,7 @@ MONOSPACE = "DejaVu Sans Mono"
 FONT_SIZE = 8.5  # points
 CHARACTER = FONT_SIZE * 0.602 / 72  # the width of one character, in inches
 DPI = 110
+WIDEST = 9.6  # inches: as wide as a notebook cell; wider pictures would be shrunk until nobody can read them
 
 
 class Look(NamedTuple):
