@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from labkit.budgets import Budgets
 from labkit.engine import Engine, Move, State
@@ -60,17 +61,21 @@ class Walk:
         """The seconds since the start."""
         return self.state[0] / MICROSECONDS
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the execution has reached an end."""
+        return self.engine.is_end(self.enabled) and not self.engine.is_cut(self.state)
+
     def trace(self) -> Trace:
         """The execution so far."""
         engine = self.engine
         waiting = tuple(name for code, name in enumerate(engine.names) if engine.number_of(self.state, code) >= 0)
-        over = engine.is_end(self.enabled) and not engine.is_cut(self.state)
         comparison = self._mirror.comparison if self._mirror is not None else None
         return Trace(
             tuple(engine.names),
             tuple(self.events),
             tuple(self.violations.values()),
-            over,
+            self.is_over,
             waiting,
             len(engine.properties),
             comparison,
@@ -97,7 +102,7 @@ class Walk:
 
     def _judge(self, before: State) -> None:
         engine, count = self.engine, len(self.events)
-        end = engine.is_end(self.enabled) and not engine.is_cut(self.state)
+        end = self.is_over
         kinds = {prop.name: prop.kind for prop in engine.properties}
         broken = engine.judge.broken(self.state, end)
         broken += engine.judge.broken_by(before, self.state) if count else ()
@@ -183,7 +188,7 @@ def _execute(
             for code in choose(walk):
                 walk.take(code)
             engine.check_python_state()
-            return walk.trace()
+            return replace(walk.trace(), origin=(scenario, seed, budgets.polls))
         finally:
             engine.close(collect=False)
 
@@ -208,11 +213,16 @@ def _why_not(walk: Walk, place: int, schedule: Schedule) -> str:
     if not enabled:
         extra = len(schedule) - place + 1
         return f"the execution is over after {place - 1} choices; the schedule has {extra} too many, from `{choice}` on"
+    return f"choice {place}, `{choice}`, is not possible: {why_not(walk, choice)}. Possible: {', '.join(enabled)}"
+
+
+def why_not(walk: Walk, choice: Choice) -> str:
+    """Why a choice that is not enabled is not, in a few words."""
+    if choice.process is not None and choice.process not in walk.engine.names:
+        return f"there is no worker {choice.process}; there are {', '.join(walk.engine.names)}"
     if choice.worker is not None:
-        why = f"{choice.worker} {_why_not_it(walk, choice)}"
-    else:
-        why = "there is no deadline to go to, or a spared worker must step first"
-    return f"choice {place}, `{choice}`, is not possible: {why}. Possible: {', '.join(enabled)}"
+        return f"{choice.worker} {_why_not_it(walk, choice)}"
+    return "there is no deadline to go to, or a spared worker must step first"
 
 
 def _why_not_it(walk: Walk, choice: Choice) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass
 from itertools import count
+from types import FrameType
 from typing import Any
 
 import greenlet
@@ -159,6 +160,11 @@ class Process:
     def place_of(self, actor: Actor) -> int:
         """The place of an actor among those of the process."""
         return self._actors.index(actor)
+
+    def frame_of(self, place: int) -> FrameType | None:
+        """The innermost frame of an actor that has stopped at a step; None when there is none."""
+        actor = self._actors[place]
+        return None if actor is None else actor.gr_frame
 
     def wait_for(self, lock: Any, microseconds: int) -> bool:
         """Let the actor that runs now wait until a lock in memory is free; whether it is, or the time is over."""

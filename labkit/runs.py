@@ -112,6 +112,14 @@ class Runs:
         how = "at different places" if _outline(situation) == _outline(its) else "under other names"
         return f"{self.name} and {other.name} come to {mine!r} {how}"
 
+    def standing_at(self, moment: Moment) -> Process:
+        """A process that stands at a moment at which the worker has not ended, to be looked at and left as it is."""
+        process = self._parked.get(id(moment))
+        if process is None:
+            process = self._run_to(moment)
+            self._park(moment, process)
+        return process
+
     def rehearse(self, moment: Moment) -> None:
         """Run a history once more; `Nondeterminism` when the worker does something else this time."""
         for runs in (self, *self._followers):

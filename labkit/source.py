@@ -59,10 +59,11 @@ def raising_line(trace: TracebackType | None) -> Line | None:
 
 
 def _is_learners(frame: FrameType) -> bool:
-    return _is_learners_module(frame.f_globals.get("__name__") or "")
+    return is_learners_module(frame.f_globals.get("__name__") or "")
 
 
 @functools.cache
-def _is_learners_module(module: str) -> bool:
+def is_learners_module(module: str) -> bool:
+    """Whether a module is the learner's, and no machinery of the lab."""
     # A notebook's code and a script both run as __main__, which is in no list.
     return module == "__main__" or module.partition(".")[0] not in _MACHINERY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -108,6 +108,7 @@ class Trace:
     waiting: the workers that had not ended when the schedule did.
     stated: how many properties the scenario states.
     comparison: how a replay on a real server went, or None.
+    origin: the scenario, the seed and the polls that it came from, to step through it; None when it is not known.
     """
 
     workers: tuple[str, ...]
@@ -117,6 +118,7 @@ class Trace:
     waiting: tuple[str, ...] = ()
     stated: int = 1
     comparison: Comparison | None = field(default=None, compare=False)
+    origin: tuple[Callable[..., None], int, int] | None = field(default=None, compare=False, repr=False)
 
     @property
     def actors(self) -> tuple[str, ...]:

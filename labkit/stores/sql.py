@@ -154,6 +154,16 @@ class SqlDatabase:
         (text,) = self._connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", (table,)).fetchone()
         return names if is_row_id or "WITHOUT ROWID" in text.upper() else ["rowid", *names]
 
+    def tables(self, content: Content) -> list[tuple[str, tuple[str, ...], tuple[tuple[Any, ...], ...]]]:
+        """The tables of a content, for people: each with its name, its columns, and its rows."""
+        self._load(content)
+        found = []
+        for name, _ in content[1]:
+            cursor = self._connection.execute(f"SELECT * FROM {_quoted(name)}")
+            rows = tuple(cursor.fetchall())
+            found.append((name, tuple(column[0] for column in cursor.description), rows))
+        return found
+
     def waits(self, request: Statement) -> int:
         return FOR_EVER if request.connection and is_write(request) else 0
 

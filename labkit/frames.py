@@ -1,0 +1,121 @@
+"""What a stopped worker looks like from inside: the functions it is in, the line it stands at, its local variables."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import textwrap
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from types import CodeType, FrameType
+from typing import NamedTuple
+
+import redis
+
+from labkit.source import is_learners_module
+
+LONGEST_VALUE, MOST_ITEMS, DEEPEST = 60, 5, 2
+# Parts of the lab that stand for a learner's code in scenarios that come with it.
+_TAUGHT = tuple(f"labkit.{part}" for part in ("incidents", "cases", "workers", "queues", "locks", "idempotency"))
+
+
+class Variable(NamedTuple):
+    """A local variable: its name, and its value as text."""
+
+    name: str
+    value: str
+
+
+class Frame(NamedTuple):
+    """A function that a worker is in.
+
+    Parameters
+    ----------
+    function: its name.
+    first: the number of its first line, in its file or notebook cell.
+    lines: its source; none when it cannot be read.
+    current: the number of the line that the worker stands at.
+    variables: its local variables, in the order in which they were set.
+    """
+
+    function: str
+    first: int
+    lines: tuple[str, ...]
+    current: int
+    variables: tuple[Variable, ...]
+
+
+def frames_of(innermost: FrameType | None) -> tuple[Frame, ...]:
+    """The learner's functions that a stopped actor is in, from the outermost to the innermost.
+
+    Where none of them is the learner's, the lab's own workers are shown.
+    """
+    frames = []
+    while innermost is not None:
+        frames.append(innermost)
+        innermost = innermost.f_back
+    frames.reverse()
+    modules = [(frame, str(frame.f_globals.get("__name__", ""))) for frame in frames]
+    own = [frame for frame, module in modules if is_learners_module(module)]
+    shown = own or [frame for frame, module in modules if module.startswith(_TAUGHT)]
+    return tuple(_frame(frame) for frame in shown if frame.f_code.co_name != "<lambda>")
+
+
+def _frame(frame: FrameType) -> Frame:
+    first, lines = source_of(frame.f_code)
+    variables = (Variable(name, as_text(value)) for name, value in frame.f_locals.items() if not name.startswith("__"))
+    return Frame(frame.f_code.co_name, first, lines, frame.f_lineno, tuple(variables))
+
+
+@functools.lru_cache(maxsize=256)
+def source_of(code: CodeType) -> tuple[int, tuple[str, ...]]:
+    """The number of a function's first line, and its lines without their common indentation."""
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError, IndentationError):
+        return code.co_firstlineno, ()
+    return first, tuple(textwrap.dedent("".join(lines)).rstrip("\n").split("\n"))
+
+
+def as_text(value: object, depth: int = 0) -> str:
+    """A value in few words, the same in every process: no addresses, and no code of the learner's is run for it."""
+    if value is None or isinstance(value, (bool, int, float, str, bytes)):
+        return shorten(repr(value))
+    if isinstance(value, Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if callable(value) and hasattr(value, "__name__"):
+        return f"function {value.__name__}"
+    if isinstance(value, redis.Redis):
+        return "a redis.Redis"
+    if depth < DEEPEST:
+        text = _container(value, depth)
+        if text is not None:
+            return shorten(text)
+    name = type(value).__name__
+    return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
+
+
+def _container(value: object, depth: int) -> str | None:
+    """The first items of a container, or the plain fields of a dataclass; None for anything else."""
+    if type(value) is dict:
+        pairs = list(value.items())
+        shown = [f"{as_text(key, depth + 1)}: {as_text(part, depth + 1)}" for key, part in pairs[:MOST_ITEMS]]
+        return "{" + _joined(shown, len(pairs)) + "}"
+    if isinstance(value, (list, tuple, set, frozenset)):
+        items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else list(value)
+        opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
+        return opening + _joined([as_text(part, depth + 1) for part in items[:MOST_ITEMS]], len(items)) + closing
+    if is_dataclass(value) and not isinstance(value, type):
+        held = [(each.name, vars(value).get(each.name)) for each in fields(value) if hasattr(value, "__dict__")]
+        plain = [f"{name}={as_text(part)}" for name, part in held if isinstance(part, (bool, int, float, str))]
+        return f"{type(value).__name__}({', '.join(plain)})"
+    return None
+
+
+def _joined(parts: list[str], count: int) -> str:
+    return ", ".join(parts + ["…"] * (count > len(parts)))
+
+
+def shorten(text: str) -> str:
+    """A text that fits beside a name."""
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

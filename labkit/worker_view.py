@@ -1,0 +1,76 @@
+"""What a worker is at, in the middle of an execution: what it does next, where in its code, with which variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from labkit.execution import Walk
+from labkit.frames import Frame, frames_of
+from labkit.machine import DEAD, FINISHED
+from labkit.process import MAIN
+
+
+class WorkerView(NamedTuple):
+    """What one worker, or one of its threads, is at.
+
+    Parameters
+    ----------
+    name: its name in schedules.
+    place: its place in the scenario.
+    status: `ready`, `waits`, or how it ended: `returned`, `killed`, `raised`.
+    text: what it does next, what it waits for, or how it ended, in a few words.
+    frames: the functions it is in, from the outermost to the innermost; none once it has ended.
+    sections: the critical sections it is inside.
+    """
+
+    name: str
+    place: int
+    status: str
+    text: str
+    frames: tuple[Frame, ...] = ()
+    sections: tuple[str, ...] = ()
+
+
+def at_line(view: WorkerView) -> str:
+    """Where a worker stands in its code, as text to follow what it does."""
+    if not view.frames:
+        return ""
+    frame = view.frames[-1]
+    place = frame.current - frame.first
+    text = f": {frame.lines[place].strip()}" if 0 <= place < len(frame.lines) else ""
+    return f" ({frame.function}, line {frame.current}{text})"
+
+
+def look_at_worker(walk: Walk, worker: int) -> Iterator[WorkerView]:
+    """What a worker and its threads are at."""
+    engine = walk.engine
+    number, name = engine.number_of(walk.state, worker), engine.names[worker]
+    if number < 0:
+        yield _ended(walk, worker, name, number)
+        return
+    machine, moment = engine.machines[worker], engine.moment_of(walk.state, worker)
+    process = machine.runs.standing_at(moment)
+    able = machine.able(number, walk.state)
+    for pending in machine.pending[number]:
+        actor = pending.actor
+        operation = moment.operation_of(actor)
+        text = engine.world.stores[pending.slot].describe(operation.request).text
+        if actor in able:
+            status, text = "ready", f"next {text}" if pending.cost else f"next: {text}"
+        elif pending.left > 0:
+            status, text = "waits", f"waits for another {pending.left / 1e6:g} s"
+        else:
+            status, text = "waits", "polls, and would learn nothing new" if pending.idle else f"waits: {text}"
+        sections = moment.situation.sections if actor == MAIN else ()
+        frames = frames_of(process.frame_of(actor))
+        yield WorkerView(engine.name_of(walk.state, worker, actor), worker, status, text, frames, sections)
+
+
+def _ended(walk: Walk, worker: int, name: str, number: int) -> WorkerView:
+    if number == FINISHED:
+        return WorkerView(name, worker, "returned", "has returned")
+    if number == DEAD:
+        return WorkerView(name, worker, "killed", "was killed")
+    endings = [event.ending for event in walk.events if event.worker == name and event.ending is not None]
+    return WorkerView(name, worker, "raised", str(endings[-1]) if endings else "raised an exception")
