@@ -7,7 +7,6 @@ Time cannot be set on a real server, so the clock ages it: every key's time to l
 
 from __future__ import annotations
 
-import uuid
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -21,37 +20,12 @@ from redis.maint_notifications import MaintNotificationsConfig
 
 from labkit.errors import LabError
 from labkit.stores.commands import CLOSE, NEXT_MESSAGE, SUBSCRIBING, Command, Request, of_a_subscriber, show, waits
-from labkit.stores.scripts import script_text
+from labkit.stores.prefixing import ABOUT_CHANNELS, Prefix
 
 # Replies that depend on the server's own clock or chance.
 _OWN = {b"TIME", b"SPOP", b"SRANDMEMBER", b"RANDOMKEY", b"HRANDFIELD", b"ZRANDMEMBER"}
 _TIME_TO_LIVE = {b"TTL": 1, b"PTTL": 1_000}  # compared to within a second
-# What PUBSUB says of channels that one can name; the rest is about everybody's.
-_ABOUT_CHANNELS = {b"CHANNELS", b"NUMSUB", b"SHARDCHANNELS", b"SHARDNUMSUB"}
-# In front of a script: the channels that it names itself get the prefix too, and keys without it are out of reach.
-_PREFIXING = b"""
-local prefix = '%s'
-local keyless = {time = true, ping = true, echo = true, info = true}
-local function is_ours(value)
-  return string.sub(tostring(value), 1, #prefix) == prefix
-end
-local function prefixed(name, first, ...)
-  local command = string.lower(name)
-  if keyless[command] or is_ours(first) then return name, first, ... end
-  if command == 'publish' then return name, prefix .. first, ... end
-  for _, value in ipairs({...}) do
-    if is_ours(value) then return name, first, ... end
-  end
-  error('the script leaves the prefix of the lab with ' .. name .. ': it must take every key through KEYS')
-end
-local server = redis
-local redis = setmetatable({
-  call = function(...) return server.call(prefixed(...)) end,
-  pcall = function(...) return server.pcall(prefixed(...)) end,
-}, {__index = server})
-"""
 _END = b"(all that was pushed)"
-_WHOLE_SERVER = {b"FLUSHALL", b"FLUSHDB", b"SCAN", b"DBSIZE", b"SWAPDB", b"RANDOMKEY"}
 
 
 class RealServerDiffers(LabError):
@@ -96,7 +70,8 @@ class Mirror:
             self.comparison = Comparison(str(self._client.info("server")["redis_version"]))
         except (redis.RedisError, ValueError, OSError) as error:
             raise LabError(f"there is no Redis server to replay on at {url}: {error}") from error
-        self.prefix = f"labkit:{uuid.uuid4().hex[:12]}:".encode()
+        self._prefix = Prefix(self._client)
+        self.prefix = self._prefix.text
         self._connections: dict[tuple[str, int], Any] = {}
         self._pushed: dict[str, list[Any]] = defaultdict(list)
         self._watched: set[bytes] = set()
@@ -109,7 +84,7 @@ class Mirror:
         connection = self._connection(request.connection or worker, request.protocol)
         pairs = list(zip(request.commands, expected, strict=True))
         results = zip(request.commands, _results(request.commands, expected), strict=True)
-        commands = [self._prefixed(_with_the_labs_id(command, result)) for command, result in results]
+        commands = [self._prefix.put_on(_with_the_labs_id(command, result)) for command, result in results]
         if waits(request):
             commands = [self._impatient(commands[0])]
         if commands[0][0] == b"WATCH":
@@ -172,7 +147,7 @@ class Mirror:
 
     def close(self) -> None:
         """Delete every key with the prefix, and disconnect."""
-        for key in list(self._client.scan_iter(match=self.prefix + b"*")):
+        for key in list(self._prefix.made()):
             self._client.delete(key)
         for connection in self._connections.values():
             connection.disconnect()
@@ -189,53 +164,9 @@ class Mirror:
 
     def _read(self, connection: Any) -> Any:
         try:
-            return self._stripped(connection.read_response(disable_decoding=True, push_request=True))
+            return self._prefix.take_off(connection.read_response(disable_decoding=True, push_request=True))
         except redis.ResponseError as error:
             return error
-
-    def _prefixed(self, command: Command) -> Command:
-        if command[0] in _WHOLE_SERVER:
-            raise LabError(f"{command[0].decode()} concerns a whole server, and is not replayed on a real one")
-        if command[0] == b"KEYS":
-            return (command[0], self.prefix + command[1])
-        if command[0] == b"PUBSUB":
-            return self._about_channels(command)
-        words = list(self._naming_channels(command))
-        for place in self._key_places(command):
-            words[place] = self.prefix + words[place]
-        return tuple(words)
-
-    def _about_channels(self, command: Command) -> Command:
-        what = command[1].upper()
-        names = command[2:] or ((b"*",) if what.endswith(b"CHANNELS") else ())
-        return (*command[:2], *(self.prefix + name if what in _ABOUT_CHANNELS else name for name in names))
-
-    def _naming_channels(self, command: Command) -> Command:
-        """A script that the server has, and that reaches no channel and no key without the prefix."""
-        if command[0] not in (b"EVAL", b"EVALSHA"):
-            return command
-        text = command[1] if command[0] == b"EVAL" else script_text(command[1])
-        text = _PREFIXING % self.prefix + text
-        sha = _bytes(self._client.script_load(text)) if command[0] == b"EVALSHA" else text
-        return (command[0], sha, *command[2:])
-
-    def _key_places(self, command: Command) -> list[int]:
-        """Where a command has its keys, as the server itself says."""
-        if command[0] in (b"EVAL", b"EVALSHA"):
-            return list(range(3, 3 + int(command[2])))
-        if command[0] in (b"MULTI", b"EXEC", b"UNWATCH", b"DISCARD", b"TIME", b"PING"):
-            return []
-        if command[0] == b"PUBLISH":
-            return [1]
-        keys = [_bytes(key) for key in self._client.command_getkeys(*command)]
-        for start in range(1, len(command) - len(keys) + 1):
-            for step in (1, 2):  # MSET has a value after each key
-                places = list(range(start, start + step * len(keys), step))
-                if places[-1] < len(command) and [command[place] for place in places] == keys:
-                    return places
-        if keys[1:] and command[1] == keys[0] and list(command[3 : 3 + len(keys) - 1]) == keys[1:]:
-            return [1, *range(3, 3 + len(keys) - 1)]  # destination, number of keys, keys
-        raise LabError(f"cannot tell where {command[0].decode()} has its keys, so it is not replayed on a real server")
 
     @staticmethod
     def _impatient(command: Command) -> Command:
@@ -246,19 +177,8 @@ class Mirror:
         place = 1 if command[0] in (b"BLMPOP", b"BZMPOP") else len(command) - 1
         return (*command[:place], b"0.01", *command[place + 1 :])
 
-    def _stripped(self, reply: Any) -> Any:
-        if isinstance(reply, bytes):
-            return reply.removeprefix(self.prefix)
-        if isinstance(reply, (list, tuple)):
-            return [self._stripped(part) for part in reply]
-        if isinstance(reply, (set, frozenset)):
-            return [self._stripped(part) for part in reply]
-        if isinstance(reply, dict):
-            return {self._stripped(key): self._stripped(value) for key, value in reply.items()}
-        return reply
-
     def _compare(self, worker: str, command: Command, expected: Any, got: Any) -> None:
-        of_everybody = command[0] == b"PUBSUB" and command[1].upper() not in _ABOUT_CHANNELS
+        of_everybody = command[0] == b"PUBSUB" and command[1].upper() not in ABOUT_CHANNELS
         if command[0] in _OWN or of_everybody:
             self.comparison.not_comparable.append(b" ".join(command[: 1 + of_everybody]).decode())
             return
@@ -305,7 +225,3 @@ def _plain(reply: Any) -> Any:
     if isinstance(reply, dict):
         return {key: _plain(value) for key, value in reply.items()}
     return b"OK" if reply in (True, "OK") and not isinstance(reply, int) else reply
-
-
-def _bytes(word: bytes | str) -> bytes:
-    return word if isinstance(word, bytes) else word.encode()
