@@ -1,5 +1,5 @@
 """The command line: `python -m labkit explore FILE.py:scenario`, `replay FILE.py:scenario "A A B"`, `cases [ID]`,
-and `ladder INCIDENT`.
+and `ladder INCIDENT`; `lab [FOLDER]`, `progress [FOLDER]` and `reset NOTEBOOK` for the course.
 
 Exit codes: 0 holds (or, for replay, nothing was violated), 1 violated, 2 undetermined, 3 wrong use.
 """
@@ -10,7 +10,7 @@ import argparse
 import sys
 from contextlib import suppress
 
-from labkit.commands import cases, explore, ladder, replay
+from labkit.commands import cases, explore, lab, ladder, progress, replay, reset
 from labkit.commands.exit_codes import WRONG_USE
 from labkit.commands.parser import Parser
 from labkit.errors import LabError
@@ -22,6 +22,9 @@ COMMANDS = (
     replay,
     cases,
     ladder,
+    lab,
+    progress,
+    reset,
 )
 
 

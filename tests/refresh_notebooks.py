@@ -1,15 +1,21 @@
-"""Execute the notebooks and store their outputs in a reproducible form; with --check, compare instead.
+"""Make the notebooks from their sources, execute them, and store the outputs in a reproducible form.
 
-    python tests/refresh_notebooks.py [--check] [NOTEBOOK ...]
+    python tests/refresh_notebooks.py [--check | --points] [NOTEBOOK ...]
 
-What is stored depends on nothing but the notebook and the package: fixed kernel name, execution counts 1…n, no
-timings, no widget state. Pictures are stored too, so that they show on a code host; --check leaves them out,
-since their bytes depend on the matplotlib that is installed.
+`notebooks/solutions/NN_name.ipynb` is the source; `notebooks/NN_name.ipynb` is made from it. A cell tagged
+`exercise:NAME` is filled in: with the solution of that exercise there, with its starter here. A cell tagged `solution`
+is left out here. Name one of the two, or a number, to refresh both; with none, all are done.
+
+What is stored depends on nothing but the notebook and the package: fixed kernel name, cell ids and execution counts
+1…n, no timings, no widget state. Pictures are stored too, so that they show on a code host. --check compares with what
+is stored, and changes nothing; it leaves pictures out, since their bytes depend on the matplotlib that is installed.
+--points only writes `notebooks/points.md`, the table of what is covered where.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import difflib
 import os
 import re
@@ -23,30 +29,59 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from labkit import explore  # noqa: E402
+from labkit.exercises import all_exercises  # noqa: E402
 from labkit.plots.figure import Picture  # noqa: E402
+from tests import points  # noqa: E402
 from tests.programs import article_fix  # noqa: E402
 
 NOTEBOOKS = ROOT / "notebooks"
+SOURCES = NOTEBOOKS / "solutions"
 PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/=]+")
+WIDGET = "application/vnd.jupyter.widget-view+json"  # its content is a random id
 METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
 
 
-def executed(path: Path) -> nbformat.NotebookNode:
+def tags(cell: nbformat.NotebookNode) -> list[str]:
+    """The tags of a cell."""
+    found: list[str] = cell.metadata.get("tags", [])
+    return found
+
+
+def made_from(source: nbformat.NotebookNode, *, solved: bool) -> nbformat.NotebookNode:
+    """A notebook without outputs, made from a source: with the solutions, or with what learners start from."""
+    exercises = all_exercises()
+    notebook = copy.deepcopy(source)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    notebook.metadata = nbformat.from_dict(METADATA)
+    notebook.cells = [cell for cell in notebook.cells if solved or "solution" not in tags(cell)]
+    for number, cell in enumerate(notebook.cells):
+        cell.id = f"cell-{number:02}"
+        cell.metadata = nbformat.from_dict({"tags": sorted(tags(cell))} if tags(cell) else {})
+        for tag in tags(cell):
+            if tag.startswith("exercise:"):
+                exercise = exercises[tag.removeprefix("exercise:")]
+                cell.source = exercise.cell(exercise.reference if solved else exercise.starting_point)
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    return notebook
+
+
+def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.NotebookNode:
     """The notebook with fresh outputs."""
     os.environ["LABKIT_PROGRESS"] = "0"
-    notebook = nbformat.read(path, as_version=4)
-    NotebookClient(
-        notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
-    ).execute()
+    os.environ["PYTHONPATH"] = str(ROOT)
+    notebook = copy.deepcopy(notebook)
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k == "tags"})
+        cell.metadata = nbformat.from_dict({key: value for key, value in cell.metadata.items() if key == "tags"})
         for output in cell.get("outputs", []):
             if "metadata" in output:
                 output.metadata = nbformat.from_dict({})
+            output.get("data", {}).pop(WIDGET, None)
     return notebook
 
 
@@ -62,27 +97,59 @@ def readme_picture() -> Picture:
     return verdict.counterexample.lanes()
 
 
+def chosen_sources(names: list[str]) -> list[Path]:
+    """The sources that are named by number, name or path; all of them when none is named."""
+    sources = sorted(SOURCES.glob("*.ipynb"))
+    if not names:
+        return sources
+    found = []
+    for name in names:
+        wanted = Path(name).name.removesuffix(".ipynb")
+        found += [one for one in sources if wanted in (one.stem, one.stem.partition("_")[0])] or [Path(name)]
+    return found
+
+
+def fresh(path: Path) -> dict[Path, str]:
+    """What must be stored for a source, by file; a notebook that is no source stands for itself alone."""
+    source = nbformat.read(path, as_version=4)
+    targets = {path: True, NOTEBOOKS / path.name: False} if path.parent.resolve() == SOURCES else {path: True}
+    return {
+        target: nbformat.writes(executed(made_from(source, solved=solved), target.parent)) + "\n"
+        for target, solved in targets.items()
+    }
+
+
+def is_as_stored(path: Path, text: str) -> bool:
+    """Whether a file has this text, but for pictures; the difference is printed."""
+    stored = path.read_text(encoding="utf-8") if path.exists() else ""
+    lines = list(difflib.unified_diff(without_pictures(stored), without_pictures(text), "stored", "fresh", n=1))
+    sys.stdout.writelines(lines)
+    return not lines
+
+
 def main() -> int:
     """Refresh or check; the exit code is 1 when a check finds a difference."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="compare with what is stored, and change nothing")
-    parser.add_argument("notebooks", nargs="*", type=Path, default=sorted(NOTEBOOKS.glob("*.ipynb")))
+    parser.add_argument("--points", action="store_true", help="write the table of points, and execute nothing")
+    parser.add_argument("notebooks", nargs="*")
     options = parser.parse_args()
     differs = False
-    for path in options.notebooks:
-        fresh = nbformat.writes(executed(path)) + "\n"
-        if options.check:
-            stored = path.read_text(encoding="utf-8")
-            lines = list(
-                difflib.unified_diff(without_pictures(stored), without_pictures(fresh), "stored", "fresh", n=1)
-            )
-            differs = differs or bool(lines)
-            sys.stdout.writelines(lines)
-            print(f"{path.name}: {'differs' if lines else 'as stored'}")
-        else:
-            path.write_text(fresh, encoding="utf-8")
-            print(f"{path.name}: refreshed")
-    if not options.check:
+    for source in [] if options.points else chosen_sources(options.notebooks):
+        for path, text in fresh(source).items():
+            if options.check:
+                same = is_as_stored(path, text)
+                differs = differs or not same
+            else:
+                same = False
+                path.write_text(text, encoding="utf-8")
+            print(f"{path.parent.name}/{path.name}: {'as stored' if same else 'differs' if options.check else 'made'}")
+    text = points.table(points.covered())
+    if options.check:
+        differs = not is_as_stored(points.TABLE, text) or differs
+    else:
+        points.TABLE.write_text(text, encoding="utf-8")
+    if not options.notebooks and not options.check and not options.points:
         readme_picture().save(NOTEBOOKS / "images" / "lock_expires.png")
     return int(differs)
 

@@ -1,8 +1,115 @@
-"""Every exercise: its solution passes, its starter and the common wrong answers get the counterexample they deserve."""
+"""Every exercise: its solution passes, its starter does not, and each planted mistake is told its own hint."""
 
-from labkit.exercises import complete_once
+import time
+
+import pytest
+
+from labkit.errors import LabError
+from labkit.exercises import all_exercises, complete_once, record
+from labkit.exercises.exercise import Exercise
 from labkit.watchdog import watchdog
 from tests.programs import COMPLETE
+
+EXERCISES = all_exercises()
+MISTAKES = [
+    pytest.param(exercise, mistake, id=f"{exercise.name}: {mistake.name}")
+    for exercise in EXERCISES.values()
+    for mistake in exercise.mistakes
+]
+
+
+@pytest.fixture(params=EXERCISES.values(), ids=list(EXERCISES))
+def exercise(request):
+    return request.param
+
+
+@pytest.fixture
+def nothing_attempted(monkeypatch):
+    monkeypatch.setattr(record, "_attempted", set())
+
+
+def code_lines(text):
+    return [line for line in text.splitlines() if line.strip()]
+
+
+# ---- all of them
+
+
+def test_an_exercise_is_imported_under_the_name_of_its_file(exercise):
+    assert exercise.name in EXERCISES
+    assert EXERCISES[exercise.name] is exercise
+
+
+def test_the_solution_passes(exercise):
+    answer = exercise.check(*exercise.reference)
+    assert answer.passes, answer
+
+
+def test_the_untouched_starter_does_not_pass(exercise):
+    answer = exercise.check(*exercise.starting_point)
+    assert not answer.passes
+    assert "bug of the lab" not in answer.message
+
+
+@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
+def test_a_mistake_is_told_its_hint_and_no_other_mistakes(exercise, mistake):
+    answer = exercise.check(*mistake.attempt)
+    assert not answer.passes
+    assert mistake.hint in answer.message
+
+
+def test_what_a_learner_writes_fits_in_twelve_lines(exercise):
+    assert len(code_lines(exercise.text_of(exercise.reference))) <= 12
+
+
+def test_starter_and_solution_are_python_that_says_nothing_of_types(exercise):
+    for attempt in (exercise.starting_point, exercise.reference):
+        text = exercise.cell(attempt)
+        compile(text, exercise.name, "exec")
+        assert "->" not in text
+        assert '"""' not in text
+
+
+def test_three_hints_go_from_a_nudge_to_nearly_the_answer(exercise, capsys):
+    for level in (0, 1, 2, 3, 9):
+        exercise.hint(level)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == lines[1] != lines[2] != lines[3] == lines[4]
+
+
+def test_the_solution_is_shown_after_an_attempt_only(exercise, nothing_attempted):
+    assert "First have a go" in repr(exercise.solution)
+    exercise.check()
+    assert repr(exercise.solution) == exercise.text_of(exercise.reference)
+
+
+@pytest.mark.parametrize("attempt", [(), (None,), (lambda: None,), (lambda *_: 1 / 0,), ("",), (3, 4, 5)], ids=repr)
+def test_a_check_never_raises(exercise, attempt):
+    answer = exercise.check(*attempt)
+    assert not answer.passes
+    assert "bug of the lab" not in answer.message
+
+
+def test_a_check_that_fails_itself_says_so_and_does_not_raise():
+    class Broken(Exercise):
+        def judge(self, *attempt):
+            raise attempt[0]()
+
+    def wrong():
+        return KeyError("no")
+
+    def refused():
+        return LabError("too many steps")
+
+    def solution():
+        pass
+
+    broken = Broken("b", "t", names=["f"], starter=(solution,), solution=(solution,), hints=("1", "2", "3"))
+    assert "failed with KeyError: 'no'. This is a bug of the lab" in broken.check(wrong).message
+    assert "could not be searched: too many steps" in broken.check(refused).message
+
+
+# ---- one of them in full
 
 
 def starter(r, job):
@@ -11,63 +118,35 @@ def starter(r, job):
         r.rpush("outbox", job)
 
 
-def test_the_solution_passes_within_one_crash_and_one_pause():
-    answer = complete_once.check(complete_once.solution)
-    assert answer.passes
-    assert "at most 1 crash, at most 1 pause: holds in all" in repr(answer)
-
-
-def test_the_untouched_starter_fails_with_a_picture_and_the_line():
+def test_the_answer_has_a_picture_and_the_line():
     answer = complete_once.check(starter)
-    assert not answer.passes
     assert "starter, line" in repr(answer)
     assert "<img" in answer._repr_html_()
 
 
-def test_a_lock_around_the_two_writes_still_loses_the_event():
-    def locked(r, job):
-        if r.set("lock", "mine", nx=True, ex=30):
-            try:
-                starter(r, job)
-            finally:
-                r.delete("lock")
-
-    answer = complete_once.check(locked)
-    assert complete_once.LOST in answer.verdict.violations
-
-
-def test_a_transaction_without_a_guard_publishes_twice():
-    def unguarded(r, job):
-        with r.pipeline() as pipe:
-            pipe.set(f"job_status:{job}", "completed")
-            pipe.rpush("outbox", job)
-            pipe.execute()
-
-    answer = complete_once.check(unguarded)
-    assert complete_once.TWICE in answer.verdict.violations
-    assert "goes out twice" in answer.message
+def test_the_answer_names_the_bounds_within_which_the_solution_holds():
+    assert "at most 1 crash, at most 1 pause: holds in all" in repr(complete_once.check(*complete_once.reference))
 
 
 def test_an_attempt_that_raises_is_told_apart_from_a_race():
     answer = complete_once.check(lambda r, job: undefined_name)  # noqa: F821
-    assert not answer.passes
     assert "raised NameError" in answer.message
     assert "it is no race" in answer.message
 
 
-def test_an_attempt_that_does_nothing_is_not_completed():
-    answer = complete_once.check(lambda r, job: None)
-    assert answer.message.startswith("In the end the job is not completed")
+def test_other_parameters_are_told_apart_from_a_race():
+    message = complete_once.check(lambda r: None).message
+    assert message == "my_complete_job is called with 2 arguments: my_complete_job(r, job). Yours takes others."
 
 
-def test_an_attempt_that_never_steps_is_named(monkeypatch):
-    monkeypatch.setattr(watchdog, "patience", 0.3)
-
+def test_an_attempt_that_never_steps_is_named_within_two_seconds():
     def spin(r, job):
         while True:
             pass
 
+    before = watchdog.patience
     assert "without taking a step" in complete_once.check(spin).message
+    assert watchdog.patience == before > 2
 
 
 def test_an_attempt_that_loops_for_ever_is_told_so():
@@ -78,9 +157,12 @@ def test_an_attempt_that_loops_for_ever_is_told_so():
     assert "a loop that never ends" in complete_once.check(loop).message
 
 
-def test_a_check_never_raises():
-    assert not complete_once.check(None).passes
-    assert not complete_once.check(lambda: None).passes
+def test_an_attempt_that_sleeps_for_ever_is_told_so():
+    def loop(r, job):
+        while True:
+            time.sleep(1)
+
+    assert not complete_once.check(loop).passes
 
 
 def test_another_correct_script_passes():
@@ -103,10 +185,3 @@ def test_a_race_without_faults_is_shown_before_one_that_needs_a_fault():
     answer = complete_once.check(starter)
     assert not any(choice.is_fault for choice in answer.verdict.counterexample.schedule)
     assert "no crash, no pause" in repr(answer)
-
-
-def test_hints_go_from_a_nudge_to_nearly_the_answer(capsys):
-    for level in (0, 1, 2, 3, 9):
-        complete_once.hint(level)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == lines[1] != lines[2] != lines[3] == lines[4]

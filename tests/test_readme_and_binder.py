@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 LINES = (ROOT / "README.md").read_text().splitlines()
 VENV = "python3 -m venv .venv && .venv/bin/pip install -q"
-LAB = f"{VENV} -e . && .venv/bin/jupyter lab notebooks/01_two_workers_one_job.ipynb"
+LAB = f"{VENV} -e . && .venv/bin/python -m labkit lab"
 TESTS = f"{VENV} -c tests/constraints.txt -e '.[test]' && .venv/bin/python -m pytest -n 2 --dist loadfile"
 
 

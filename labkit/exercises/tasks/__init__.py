@@ -1,0 +1,1 @@
+"""The exercises: one per file; an object of the file's own name."""

@@ -1,0 +1,74 @@
+"""Exercises in which the learner writes a schedule: the order in which a program fails, or in which it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from labkit.errors import ScheduleError
+from labkit.execution import replay
+from labkit.exercises.answer import Answer
+from labkit.exercises.exercise import Attempt, Exercise
+from labkit.lab import Scenario
+from labkit.schedule import Schedule
+
+
+class WriteSchedule(Exercise):
+    """An exercise that is passed by any schedule that does what is asked.
+
+    Parameters
+    ----------
+    scenario: the program.
+    breaks: the name of the property that the schedule must break.
+    pauses, crashes: how many of each the schedule may have at most; None for any number of pauses.
+    missed: what to say when the schedule does not break the property.
+    praise: what to say when it does.
+    others: as for `Exercise`; starter and solution are texts such as `A B B A`.
+    """
+
+    _gap = "\n"
+
+    def __init__(
+        self,
+        name: str,
+        task: str,
+        *,
+        scenario: Scenario,
+        breaks: str,
+        missed: str,
+        praise: str,
+        pauses: int | None = 0,
+        crashes: int = 0,
+        **others: Any,
+    ) -> None:
+        super().__init__(name, task, **others)
+        self.scenario, self.breaks, self.missed, self.praise = scenario, breaks, missed, praise
+        self.pauses, self.crashes = pauses, crashes
+
+    def judge(self, schedule: Any) -> Answer:
+        """Replay the schedule, and look whether it breaks the property."""
+        try:
+            chosen = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
+            trace = replay(self.scenario, chosen)
+        except ScheduleError as error:
+            return Answer(False, f"This order cannot be: {error}.")
+        crashes = sum(event.kind == "crash" for event in trace.events)
+        if crashes > self.crashes:
+            return Answer(
+                False, f"That takes {crashes} crashes; here {self.crashes or 'none'} is allowed.", None, trace
+            )
+        if any(found.property == self.breaks for found in trace.violations):
+            return Answer(True, self.praise, None, trace, self.scenario)
+        if trace.waiting:
+            unfinished = f"So far nothing is broken, and {' and '.join(trace.waiting)} can still go on: add steps."
+            return Answer(False, unfinished, None, trace, self.scenario)
+        return Answer(False, self.missed, None, trace, self.scenario)
+
+    def _wrong_form(self, attempt: Attempt) -> str:
+        if len(attempt) != 1 or not isinstance(attempt[0], (str, Schedule)):
+            return f'A schedule is a text such as "A B clock A". Call it like this: {self.called}.'
+        if isinstance(attempt[0], str) and not attempt[0].strip():
+            return "There is no step in it yet. Write the workers' names in the order in which they step: A B …"
+        return ""
+
+    def _text(self, one: Any, name: str) -> str:
+        return f'{name} = "{one}"'
