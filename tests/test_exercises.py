@@ -83,7 +83,7 @@ def test_the_solution_is_shown_after_an_attempt_only(exercise, nothing_attempted
     assert repr(exercise.solution) == exercise.text_of(exercise.reference)
 
 
-@pytest.mark.parametrize("attempt", [(), (None,), (lambda: None,), (lambda *_: 1 / 0,), ("",), (3, 4, 5)], ids=repr)
+@pytest.mark.parametrize("attempt", [(), (None,), (lambda: None,), (lambda *_: 1 / 0,), ("",), (3, 4, 5)], ids=range(6))
 def test_a_check_never_raises(exercise, attempt):
     answer = exercise.check(*attempt)
     assert not answer.passes
