@@ -5,6 +5,8 @@ A choice is tried by replaying it, so this knows nothing of what is enabled but 
 
 from labkit import ScheduleError, replay
 
+_TRACES = {}  # by scenario: several tests ask for the same
+
 
 class EveryReplay:
     """The schedules of workers A and B without faults.
@@ -18,7 +20,7 @@ class EveryReplay:
 
     def __init__(self, scenario, property=None, pauses=0):
         self.scenario, self.property, self.pauses = scenario, property, pauses
-        self._traces, self._chances = {}, {}
+        self._traces, self._chances = _TRACES.setdefault(scenario, {}), {}
 
     def trace(self, schedule):
         """What a schedule, a tuple of words, does; None when it is impossible."""

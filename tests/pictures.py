@@ -19,7 +19,7 @@ def texts(picture):
 def labels(picture):
     """Each text that is drawn, and the room that it takes in pixels."""
     renderer = FigureCanvasAgg(picture.figure).get_renderer()
-    picture.figure.draw(renderer)
+    picture.figure.draw_without_rendering()  # sets the labels of ticks
     found = []
     for axes in picture.figure.axes:
         ticks = [tick for axis in (axes.xaxis, axes.yaxis) if axes.axison for tick in axis.get_ticklabels(which="both")]
@@ -33,8 +33,7 @@ def assert_readable(picture):
     """No label meets another or leaves the figure, none is tiny or lacks a glyph, and there is text for each reader."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a missing glyph is one
-        png = picture.png()
-    assert png == picture.png()
+        picture.png()
     width, height = picture.figure.get_size_inches() * picture.figure.dpi
     found = labels(picture)
     assert found
@@ -44,8 +43,10 @@ def assert_readable(picture):
         assert box.y0 >= -1, text
         assert box.x1 <= width + 1, text
         assert box.y1 <= height + 1, text
-    for (text, box), (other, other_box) in itertools.combinations(found, 2):
-        assert not box.shrunk(0.98, 0.8).overlaps(other_box.shrunk(0.98, 0.8)), (text, other)
+    boxes = sorted(((text, box.shrunk(0.98, 0.8)) for text, box in found), key=lambda pair: pair[1].x0)
+    for place, (text, box) in enumerate(boxes):
+        for other, other_box in itertools.takewhile(lambda pair, end=box.x1: pair[1].x0 <= end, boxes[place + 1 :]):
+            assert not box.overlaps(other_box), (text, other)
     assert picture.alt.strip().endswith(".")
     assert picture.text.strip()
     assert f'alt="{html.escape(picture.alt)}"' in picture.html

@@ -27,12 +27,13 @@ def write(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
 
 def area(axes: Axes, x: float, y: float, width: float, height: float, shade: Shade) -> None:
     """A rectangle of one kind, with an outline; x and y are its upper left corner."""
-    axes.add_patch(
+    # `add_patch` would also fit the axes' limits to it, which takes most of the time of a large grid.
+    axes.add_artist(
         Rectangle(
             (x, y), width, height, facecolor=shade.face, edgecolor=shade.line, hatch=shade.hatch, linewidth=0, zorder=0
         )
     )
-    axes.add_patch(Rectangle((x, y), width, height, fill=False, edgecolor=QUIET, linewidth=0.6, zorder=0.5))
+    axes.add_artist(Rectangle((x, y), width, height, fill=False, edgecolor=QUIET, linewidth=0.6, zorder=0.5))
 
 
 def symbol(axes: Axes, x: float, y: float, shade: Shade) -> None:

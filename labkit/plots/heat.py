@@ -10,11 +10,11 @@ from labkit.lab import Scenario
 from labkit.plots.canvas import write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.grid import SMALL_CELL, Entry, Grid, as_letters, sentence
-from labkit.plots.style import ABSENT, DARK_ALARM, INK, PAPER, Shade, luminance
+from labkit.plots.style import ABSENT, BLACK, DARK_ALARM, PAPER, Shade, luminance
 from labkit.search.chances import SwitchGrid, switch_grid
 
 RUNS_IN_STAGING = 10
-DARK = 0.25  # a luminance up to which letters are light
+DARK = 0.179  # a luminance up to which white letters have more contrast than black ones
 
 
 def heatmap(
@@ -84,7 +84,7 @@ def shade_of(share: float) -> Shade:
         one + (other - one) * share for one, other in zip(to_rgb(PAPER), to_rgb(DARK_ALARM), strict=True)
     )
     face = to_hex((red, green, blue))
-    return Shade(face, "", face, "", INK if luminance(face) > DARK else PAPER)
+    return Shade(face, "", face, "", BLACK if luminance(face) > DARK else PAPER)
 
 
 def _absent(switches: SwitchGrid) -> list[Entry]:
