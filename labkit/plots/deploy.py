@@ -5,6 +5,7 @@ Jobs are the sections of the workers' code; a job that is begun again was redeli
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Sequence
 from itertools import pairwise
@@ -20,13 +21,15 @@ from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
 from labkit.plots.timeline import Job, Mark, Timeline, timeline
 
-WIDTH, BAR, STRIP, GAP, MARGIN = 8.2, 0.28, 0.19, 0.2, 0.25  # inches
+WIDTH, BAR, STRIP, GAP, MARGIN = 7.4, 0.28, 0.19, 0.2, 0.25  # inches
+TICK = 0.75  # inches between two ticks, at least
 MOST_LINES = 3  # of labels above or below a worker
 STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)  # seconds between two ticks
 LEGEND = (
     "thin line: it polls; dots: it starts up · bar: a job, named by its section; shaded, thick: begun once more",
     "bar that ends in ✗: it was killed in the middle · dot under a bar: an effect outside; ✗: the same effect again",
 )
+WINDOW_TEXT, SHADED = "1 to 3 minutes after SIGTERM", "#F0F0F0"
 MARKERS = {"ready": "^", "SIGTERM": "v", "killed by it": "v", "SIGKILL": "X", "left": "s", "failed": "X"}
 
 
@@ -45,16 +48,18 @@ def deploy_timeline(trace: Trace) -> Picture:
     for row in rows:
         tops.append(y)
         y += row.height + GAP
-    told = textwrap.wrap(_told(shown), int(scale.width / CHARACTER) - 4)
-    notes = [line for words in LEGEND for line in textwrap.wrap(words, int(scale.width / CHARACTER) - 4)]
+    most = int((scale.width - 2 * MARGIN) / CHARACTER)
+    told = textwrap.wrap(_told(shown), most)
+    notes = [line for words in LEGEND for line in textwrap.wrap(words, most)]
     axis = y
-    figure, axes = canvas(scale.width, axis + 0.55 + STRIP * (len(told) + len(notes) + 1))
+    words_at = axis + (0.85 if shown.window else 0.55)
+    figure, axes = canvas(scale.width, words_at + STRIP * (len(told) + len(notes) + 1))
     _draw_time(axes, shown, scale, MARGIN, axis)
     for top, row in zip(tops, rows, strict=True):
         row.draw(axes, top)
     for place, line in enumerate([*told, "", *notes]):
         ink, weight = (INK, "bold") if place < len(told) else (QUIET, "normal")
-        write(axes, MARGIN, axis + 0.55 + STRIP * place, line, color=ink, fontweight=weight)
+        write(axes, MARGIN, words_at + STRIP * place, line, color=ink, fontweight=weight)
     text = _text(shown)
     return Picture(figure, f"Deploy timeline of {len(shown.workers)} workers. {_told(shown)}", text, as_twin(text))
 
@@ -122,10 +127,12 @@ class _Row:
         axes.plot([ready, gone], [middle] * 2, color=self.style.color, linewidth=1.8)
         for job in self.jobs:
             self._draw_job(axes, job, upper)
+        lines = {label.mark: label.line for label in self.below}
         for effect in self.effects:
             again = effect.kind == "again"
             marker, color, size = ("x", DARK_ALARM, 7) if again else ("o", INK, 3.5)
-            y = upper + BAR + 0.07
+            # Beside its label, if it has one: an effect of the job before may have taken place at the same time.
+            y = upper + BAR + (0.07 + STRIP * (lines[effect] + 0.7) if effect in lines else 0.07)
             axes.plot(
                 [self.scale.x(effect.seconds)], [y], marker, color=color, markersize=size, markeredgewidth=2, zorder=5
             )
@@ -174,16 +181,30 @@ def _lines(labels: Sequence[_Label]) -> int:
 def _draw_time(axes: Axes, shown: Timeline, scale: _Scale, top: float, axis: float) -> None:
     """The axis of time, and a line through all rows for each moment of the deploy."""
     axes.plot([scale.x(0), scale.x(shown.seconds)], [axis, axis], color=INK, linewidth=1)
-    step = next((step for step in STEPS if step * scale.inches >= 0.75), STEPS[-1])
+    hours = STEPS[-1] * math.ceil(TICK / (STEPS[-1] * scale.inches))
+    step = next((step for step in STEPS if step * scale.inches >= TICK), hours)
     tick = 0.0
     while tick <= shown.seconds:
         x = scale.x(tick)
         axes.plot([x, x], [axis, axis + 0.06], color=INK, linewidth=1)
         write(axes, x, axis + 0.19, f"{tick:g} s", ha="center")
         tick += step
+    if shown.window is not None:
+        start, end = map(scale.x, shown.window)
+        _draw_window(axes, start, end, top, axis)
     moments = {mark.seconds for mark in shown.marks if mark.kind in ("SIGTERM", "SIGKILL", "killed by it")}
     for moment in sorted(moments):
         axes.plot([scale.x(moment)] * 2, [top, axis], color=FAINT, linewidth=1.2, linestyle=(0, (4, 3)), zorder=0)
+
+
+def _draw_window(axes: Axes, start: float, end: float, top: float, axis: float) -> None:
+    """The minutes after the deploy in which jobs come back: shaded, with a bracket below."""
+    axes.add_patch(Rectangle((start, top), end - start, axis - top, facecolor=SHADED, edgecolor="none", zorder=-1))
+    y = axis + 0.34
+    axes.plot([start, start, end, end], [y, y + 0.07, y + 0.07, y], color=INK, linewidth=1.2)
+    middle, half = (start + end) / 2, CHARACTER * len(WINDOW_TEXT) / 2
+    middle = max(min(middle, WIDTH + 1.0 - half), MARGIN + half)
+    write(axes, middle, y + 0.18, WINDOW_TEXT, ha="center")
 
 
 def _told(shown: Timeline) -> str:
@@ -197,7 +218,16 @@ def _told(shown: Timeline) -> str:
     stop = shown.told_to_stop
     after = f", {first - stop:g} s after the first SIGTERM" if stop is not None and first >= stop else ""
     count = len(shown.repeated)
-    return f"{begun}; {count} effect{'s' * (count > 1)} took place again, {when}{after}."
+    return f"{begun}; {count} effect{'s' * (count > 1)} took place again, {when}{after}{_in_window(shown)}."
+
+
+def _in_window(shown: Timeline) -> str:
+    """How many of the repeated effects took place in the window."""
+    if shown.window is None:
+        return ""
+    start, end = shown.window
+    inside = sum(start <= mark.seconds <= end for mark in shown.repeated)
+    return f"; {inside} of them in the window of 1 to 3 minutes after it"
 
 
 def _text(shown: Timeline) -> str:

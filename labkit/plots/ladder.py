@@ -6,8 +6,9 @@ import html
 
 import matplotlib
 
-from labkit import Verdict
-from labkit.incidents.ladder import Ladder
+from labkit import Trace, Verdict
+from labkit.incidents import INCIDENTS
+from labkit.incidents.ladder import Incident, Ladder
 from labkit.plots.canvas import area, canvas, write
 from labkit.plots.figure import Picture
 from labkit.plots.style import CHARACTER, QUIET, SAFE, UNSURE, WORST
@@ -113,10 +114,15 @@ def _cell(ladder: Ladder, row: int, fault: str) -> str:
     if not verdict.violations:
         return f"<td>{html.escape(told)}</td>"
     name, trace = min(verdict.violations.items(), key=lambda pair: pair[1].length)
-    again = f'replay(incident.scenario({ladder.rungs[row]!r}, {fault!r}), "{trace.schedule}")'
-    shown = html.escape(f"{again}\n\n{trace.table()}")
+    shown = html.escape(f"{_again(ladder.incident, ladder.rungs[row], fault, trace)}\n\n{trace.table()}")
     where = "text-align:left;vertical-align:top"
     return (
         f'<td style="{where}"><details><summary>{html.escape(told)}: {html.escape(name)}</summary>'
         f"<pre>{shown}</pre></details></td>"
     )
+
+
+def _again(incident: Incident, fixes: tuple[str, ...], fault: str, trace: Trace) -> str:
+    """What to write to replay a cell's counterexample; an incident of one's own is called `incident`."""
+    known = next((f"INCIDENTS[{name!r}]" for name, each in INCIDENTS.items() if each is incident), "incident")
+    return f'replay({known}.scenario({fixes!r}, {fault!r}), "{trace.schedule}")'

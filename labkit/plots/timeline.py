@@ -9,6 +9,8 @@ from typing import NamedTuple
 from labkit.plots.intervals import intervals
 from labkit.trace import Event, Trace
 
+WINDOW = (60, 180)  # seconds after a deploy in which a visibility timeout of a minute or two brings jobs back
+
 
 class Job(NamedTuple):
     """A job in a worker's hands.
@@ -80,10 +82,18 @@ class Timeline:
         """When the first worker got SIGTERM; None when none did."""
         return min((mark.seconds for mark in self.marks if mark.kind in ("SIGTERM", "killed by it")), default=None)
 
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """From one minute after the first SIGTERM to three, as far as it is shown; None when it is not."""
+        if self.told_to_stop is None or self.told_to_stop + WINDOW[0] >= self.seconds:
+            return None
+        return self.told_to_stop + WINDOW[0], min(self.told_to_stop + WINDOW[1], self.seconds)
+
 
 def timeline(trace: Trace) -> Timeline:
     """What a trace says of workers and jobs."""
-    jobs, marks = _jobs(trace), _marks(trace)
+    jobs = _jobs(trace)
+    marks = [_in_hand(mark, jobs) for mark in _marks(trace)]
     last = max([job.end for job in jobs if job.ended != "open"] + [mark.seconds for mark in marks], default=0.0)
     end = _seconds(trace.events[-1]) if trace.events else 0.0
     shown = min(end, last * 1.08 + 1)
@@ -113,7 +123,7 @@ def _marks(trace: Trace) -> list[Mark]:
             continue
         if event.kind == "command" and worker not in ready:
             ready.add(worker)
-            marks.append(Mark(worker, seconds, "ready", "ready"))
+            marks.append(Mark(worker, seconds, "ready", "ready, polls"))
         if event.kind == "call" and event.writes:
             again = event.writes[0] in done
             done.add(event.writes[0])
@@ -121,6 +131,15 @@ def _marks(trace: Trace) -> list[Mark]:
             marks.append(Mark(worker, seconds, "again", f"{text} again") if again else Mark(worker, seconds, "effect"))
         marks += _lifecycle(event, worker, seconds)
     return marks
+
+
+def _in_hand(mark: Mark, jobs: list[Job]) -> Mark:
+    """A mark that says what a worker was killed in."""
+    if mark.kind not in ("SIGKILL", "killed by it"):
+        return mark
+    cut = [job.name for job in jobs if (job.worker, job.end, job.ended) == (mark.worker, mark.seconds, "killed")]
+    killed = "SIGKILL" if mark.kind == "SIGKILL" else "SIGTERM kills it"
+    return mark._replace(text=f"{killed} in {', '.join(cut)}") if cut else mark
 
 
 def _lifecycle(event: Event, worker: str, seconds: float) -> list[Mark]:
