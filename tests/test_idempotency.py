@@ -6,11 +6,11 @@ import pytest
 
 from labkit import explore, replay
 from labkit.idempotency import (
-    Busy,
     DeleteOnWriteCache,
     Done,
     GuardedStatusStore,
     IdempotencyRecords,
+    InProgress,
     MarkFirstRelay,
     Outbox,
     OverwritingStatusStore,
@@ -205,7 +205,7 @@ BREAKS = {
     "the service's key is the attempt's": (message(claim_then(pay, key_of=str), deduplicates=True), {"crashes": 1}),
     "the lock before the key, and a crash": (message(lock_then_key, lock=True), {"crashes": 1}),
     "the message goes while another is busy": (
-        message(claim_then(pay, done=(Done, Busy)), deduplicates=True),
+        message(claim_then(pay, done=(Done, InProgress)), deduplicates=True),
         {"crashes": 1, "pauses": 1},
     ),
     "a consumer that knows no events": (consumed(sell_for_each), {"crashes": 1}),

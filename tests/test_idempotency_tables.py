@@ -12,12 +12,12 @@ import pytest
 from labkit import idempotency
 from labkit.idempotency import (
     JOB,
-    Busy,
     Claimed,
     ClaimLost,
     Done,
     GuardedStatusStore,
     IdempotencyRecords,
+    InProgress,
     Outbox,
     OutboxEvent,
     OverwritingStatusStore,
@@ -105,7 +105,7 @@ def test_a_key_that_may_still_be_needed_is_not_purged(make):
 def test_a_record_is_claimed_then_busy_then_taken_over_then_done(make):
     records = make(IdempotencyRecords)
     assert records.claim(KEY, "a", LEASE, now=100) == Claimed(until=130)
-    assert records.claim(KEY, "b", LEASE, now=129.999) == Busy(until=130)
+    assert records.claim(KEY, "b", LEASE, now=129.999) == InProgress(until=130)
     assert records.deadlines() == {KEY: 130}
     assert records.claim(KEY, "b", LEASE, now=130) == Claimed(until=160)
     with pytest.raises(ClaimLost, match="'order-1:charge' cannot be completed by 'a': it was taken over"):
@@ -134,7 +134,7 @@ def test_only_records_that_are_done_are_purged(make):
     assert records.purge(DAY, now=LEASE + DAY - 1) == 0
     assert records.purge(DAY, now=LEASE + DAY) == 1
     assert isinstance(records.claim(KEY, "b", LEASE, now=1), Claimed)
-    assert isinstance(records.claim(STOCK_KEY, "b", LEASE, now=1), Busy)
+    assert isinstance(records.claim(STOCK_KEY, "b", LEASE, now=1), InProgress)
 
 
 def test_the_outbox_gives_what_is_not_published_oldest_first(make):
@@ -334,7 +334,7 @@ def test_what_json_cannot_say_is_refused_and_changes_nothing(make, value):
         records.complete(KEY, "a", value)
     with pytest.raises(ValueError, match="the payload of 'e1' must be something that JSON can say, not "):
         outbox.add("e1", value)
-    assert isinstance(records.claim(KEY, "b", LEASE, now=0), Busy)
+    assert isinstance(records.claim(KEY, "b", LEASE, now=0), InProgress)
     assert outbox.pending() == []
 
 

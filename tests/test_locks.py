@@ -68,7 +68,7 @@ def write_fenced(kind, register, r, alarm):
     lock = kind(r, "lock", timeout=LEASE)
     if lock.acquire(blocking=False):
         try:
-            register(r, "register").write(lock.token, lock.token)
+            register(r, "register").write(lock.fencing_token, lock.fencing_token)
         except LockNotOwnedError:
             if lock.owned():
                 alarm.call("a holder was refused")
@@ -142,7 +142,7 @@ class NumberedLaterLock(AtomicLock):
     def acquire(self, *args, **options):
         taken = super().acquire(*args, **options)
         if taken:
-            self.token = self.redis.incr("lock:token")
+            self.fencing_token = self.redis.incr("lock:token")
         return taken
 
 
@@ -279,14 +279,14 @@ def test_a_number_that_is_drawn_after_the_lock_was_taken_refuses_the_live_holder
 def test_fencing_tokens_grow_with_each_grant_and_belong_to_the_holder(client):
     first, second = FencedLock(client, "lock"), FencedLock(client, "lock", timeout=LEASE)
     with first:
-        assert first.token == 1
+        assert first.fencing_token == 1
         assert not second.acquire(blocking=False)
         with pytest.raises(LockError, match="no fencing token"):
-            _ = second.token
+            _ = second.fencing_token
     with pytest.raises(LockError, match="no fencing token"):
-        _ = first.token
+        _ = first.fencing_token
     with second:
-        assert second.token == 2
+        assert second.fencing_token == 2
         assert 0 < client.pttl("lock") <= LEASE * 1000
 
 
@@ -384,6 +384,13 @@ def test_a_timeout_that_makes_no_sense_is_refused_at_once(client, kind, bad):
     assert caught.value.lock_name == "job:1"
 
 
+@pytest.mark.parametrize("kind", ALL)
+def test_what_is_no_client_and_what_is_no_name_is_refused_at_once(client, kind):
+    for arguments in [("lock", client), (client, b"lock"), (None, "lock")]:
+        with pytest.raises(LockError, match=r"A lock takes a redis\.Redis client and a text for its name, not "):
+            kind(*arguments)
+
+
 @pytest.mark.parametrize(("what", "bad"), [("sleep", -1), ("sleep", None), ("blocking_timeout", -0.1)])
 def test_a_wait_that_makes_no_sense_is_refused_at_once(client, what, bad):
     with pytest.raises(LockError, match=rf"{what} of lock 'lock' is a number of seconds, 0 or more"):
@@ -451,7 +458,7 @@ from our_locks import FencedLock, Renewal
 client = fakeredis.FakeRedis()
 with FencedLock(client, "lock", timeout=30) as lock, Renewal(lock) as renewal:
     renewal.check()
-    print(lock.token, client.pttl("lock") > 0)
+    print(lock.fencing_token, client.pttl("lock") > 0)
 print(client.get("lock"))
 """
 

@@ -135,7 +135,9 @@ def test_a_block_that_raises_stops_the_renewal_too(client):
     assert not renewal.thread.is_alive()
 
 
-@pytest.mark.parametrize("lock", [AtomicLock(None, "lock"), RedisLock(fakeredis.FakeRedis(), "lock", timeout=0)])
+@pytest.mark.parametrize(
+    "lock", [AtomicLock(fakeredis.FakeRedis(), "lock"), RedisLock(fakeredis.FakeRedis(), "lock", timeout=0)]
+)
 def test_a_lock_without_a_timeout_cannot_be_renewed(lock):
     with pytest.raises(LockError, match="Cannot renew lock 'lock': it has no timeout; construct it with one"):
         Renewal(lock)

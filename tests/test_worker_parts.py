@@ -270,7 +270,7 @@ def test_a_worker_logs_a_failed_heartbeat_and_does_not_begin_what_it_has_lost(mo
 
     monkeypatch.setattr(labkit.workers.worker, "Heartbeat", Instant)
     queue, done = Queue("a", answer=False), []
-    log = logged(queue, done.append, heartbeat=30)
+    log = logged(queue, done.append, keep_hidden=30)
     assert names(log) == ["job.received", "heartbeat.failed", "job.failed", "worker.stopped"]
     assert log[1]["error"] == "HeartbeatLost: it was received again since"
     assert not done
@@ -353,11 +353,11 @@ def test_numbers_that_do_not_agree_are_named(changes, problems):
         ({"prefetch": 1.5}, "prefetch is 1.5; it must be a whole number"),
         ({"wait": -1}, "wait is -1; it must be a number, 0 or more"),
         ({"wait": float("nan")}, "wait is nan; it must be a number"),
-        ({"heartbeat": 0}, "heartbeat is 0; it must be a number, 0.001 or more"),
-        ({"heartbeat": "30"}, "heartbeat is '30'; it must be a number"),
+        ({"keep_hidden": 0}, "keep_hidden is 0; it must be a number, 0.001 or more"),
+        ({"keep_hidden": "30"}, "keep_hidden is '30'; it must be a number"),
         ({"retry": 3}, "retry is 3; it must be a RetryPolicy"),
         ({"dead_letters": 5}, "dead_letters is 5; it must be a queue, which has `send`"),
-        ({"queue": None, "heartbeat": 30}, "heartbeat needs a queue with change_visibility"),
+        ({"queue": None, "keep_hidden": 30}, "keep_hidden needs a queue with change_visibility"),
     ],
     ids=str,
 )

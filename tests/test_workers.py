@@ -67,25 +67,25 @@ def must_mail(lab, mail, orders):
     lab.at_end(MAILED, lambda: all(mail.count(order) >= 1 for order in orders))
 
 
-def working(a=(), b=(), orders=("1",), seconds=0, checks=False, keyed=False, timeout=30, **both):
+def working(a=(), b=(), orders=("1",), seconds=0, checks=False, keyed=False, timeout=30, queue=VisibilityQueue, **both):
     """A scenario: workers A and B on a queue with these orders.
 
     Parameters: what sets A apart, and B; how long a job takes; whether it calls `check`; whether the mail service
-    heeds idempotency keys; the visibility timeout; what the workers have in common.
+    heeds idempotency keys; the visibility timeout; the workers' kind of queue; what they have in common.
     """
 
     def scenario(lab):
-        queue = VisibilityQueue.create(lab.redis(), "jobs", visibility_timeout=timeout)
+        store = VisibilityQueue.create(lab.redis(), "jobs", visibility_timeout=timeout)
         for order in orders:
-            queue.send({"order_id": order})
+            store.send({"order_id": order})
         mail = lab.service("keyed-mail", deduplicates=True) if keyed else lab.mail
         for name, own in (("A", a), ("B", b)):
             own = {**both, **dict(own)}
             job = own.pop("seconds", seconds), own.pop("checks", checks)
-            add(lab, name, VisibilityQueue(lab.redis(), "jobs"), mails, mail, *job, **own)
-        lab.deadlines(queue.deadlines)
+            add(lab, name, queue(lab.redis(), "jobs"), mails, mail, *job, **own)
+        lab.deadlines(store.deadlines)
         must_mail(lab, mail, orders)
-        lab.at_end(EMPTY, lambda: not queue.deadlines())
+        lab.at_end(EMPTY, lambda: not store.deadlines())
 
     return scenario
 
@@ -212,19 +212,27 @@ def test_a_job_that_outlasts_the_visibility_timeout_is_done_twice_with_no_fault_
 
 
 def test_a_heartbeat_keeps_the_message_for_as_long_as_the_job_takes():
-    explore(working(heartbeat=30, **SLOW)).assert_holds()
+    explore(working(keep_hidden=30, **SLOW)).assert_holds()
 
 
-def test_a_heartbeat_that_is_set_for_another_timeout_comes_too_late():
-    assert ONCE in broken(working(heartbeat=90, **SLOW))
+class HidesAsTheQueueDoes(VisibilityQueue):
+    """A mutant: what a receive wishes is not heard, as in a queue that has no such wish."""
+
+    def receive(self, max_messages=1, wait=0):
+        return super().receive(max_messages, wait)
+
+
+def test_a_message_is_hidden_for_as_long_as_its_heartbeat_counts_on_whatever_the_queue_is_set_to():
+    explore(working(keep_hidden=90, **SLOW)).assert_holds()
+    assert ONCE in broken(working(keep_hidden=90, queue=HidesAsTheQueueDoes, **SLOW))
 
 
 # A asks once; B comes ten seconds later, and is not paused.
 PAUSED = {
     **SLOW,
-    "heartbeat": 30,
+    "keep_hidden": 30,
     "a": {"wait": 0, "limits": ONE_RECEIVE},
-    "b": {"kind": Later, "spared": True, "heartbeat": None, "seconds": 0},
+    "b": {"kind": Later, "spared": True, "keep_hidden": None, "seconds": 0},
 }
 
 
@@ -248,7 +256,7 @@ def test_no_heartbeat_fails_when_its_job_ends_at_the_same_time(monkeypatch):
                 alarm.call("rings")
 
         def alone(queue):
-            Worker(queue, lambda job: time.sleep(10), worker_id="A", emit=ring, heartbeat=30).run(max_jobs=1)
+            Worker(queue, lambda job: time.sleep(10), worker_id="A", emit=ring, keep_hidden=30).run(max_jobs=1)
 
         lab.worker("A", alone, VisibilityQueue(lab.redis(), "jobs"))
         lab.always("no alarm", lambda: alarm.count() == 0)
@@ -288,7 +296,7 @@ def test_the_second_message_of_a_batch_runs_out_of_time_while_the_first_is_worke
     assert "send(2" in mails[-1].text
 
 
-@pytest.mark.parametrize("remedy", [{"prefetch": 1}, {"prefetch": 2, "heartbeat": 30}], ids=str)
+@pytest.mark.parametrize("remedy", [{"prefetch": 1}, {"prefetch": 2, "keep_hidden": 30}], ids=str)
 def test_receiving_one_at_a_time_or_a_heartbeat_over_the_whole_batch_prevents_that(remedy):
     explore(working(**remedy, **BATCH)).assert_holds()
 

@@ -265,7 +265,7 @@ def lock_then_number(r: Any) -> int:
 def lock_with_number(r: Any) -> int:
     """The same in one script."""
     lock = FencedLock(r, LOCK, timeout=TTL)
-    return lock.token if lock.acquire(blocking=False) else 0
+    return lock.fencing_token if lock.acquire(blocking=False) else 0
 
 
 def write_fenced(r: Any, acquire: Callable[[Any], int], me: str, *waits: float) -> None:

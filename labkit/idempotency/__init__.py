@@ -12,7 +12,7 @@ from .keys import effect_key
 from .naive import DeleteOnWriteCache, GuardedStatusStore, MarkFirstRelay, OverwritingStatusStore, WriteThroughCache
 from .outbox import Outbox, OutboxEvent
 from .processed_events import ProcessedEvents
-from .records import Answer, Busy, Claimed, ClaimLost, Done, IdempotencyRecords
+from .records import Answer, Claimed, ClaimLost, Done, IdempotencyRecords, InProgress
 from .relay import Relay
 from .state_machine import JOB, StateMachine, TransitionRefused, UnknownId
 from .status import RedisStatusStore, SqlStatusStore
@@ -21,13 +21,13 @@ from .table import Table, transaction
 __all__ = [
     "JOB",
     "Answer",
-    "Busy",
     "ClaimLost",
     "Claimed",
     "DeleteOnWriteCache",
     "Done",
     "GuardedStatusStore",
     "IdempotencyRecords",
+    "InProgress",
     "MarkFirstRelay",
     "Outbox",
     "OutboxEvent",

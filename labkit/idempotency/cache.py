@@ -49,18 +49,18 @@ class StatusCache:
     """
 
     def __init__(self, redis: Any, read: Callable[[str], str | None], ttl: float = 60) -> None:
-        self.redis, self.read, self.ttl = redis, read, milliseconds("ttl", ttl)
+        self.redis, self.read, self.ttl_ms = redis, read, milliseconds("ttl", ttl)
         self.fill = redis.register_script(_FILL)
 
     def get(self, id: str) -> str | None:
         """The status, from the cache or the database."""
         key, token = self.key(id), LEASE + uuid.uuid4().hex
-        found: str | None = self.ask(self.redis.set, key, token, nx=True, get=True, px=self.ttl)
+        found: str | None = self.ask(self.redis.set, key, token, nx=True, get=True, px=self.ttl_ms)
         if found is not None and found.startswith(COPY):
             return found.removeprefix(COPY)
         status = self.read(id)
         if found is None and status is not None:  # the token in the cache is ours
-            self.ask(self.fill, keys=[key], args=[token, COPY + status, self.ttl])
+            self.ask(self.fill, keys=[key], args=[token, COPY + status, self.ttl_ms])
         return status
 
     def forget(self, id: str) -> None:
@@ -79,5 +79,5 @@ class StatusCache:
         try:
             return as_text(request(*arguments, **options))
         except RedisError as error:
-            logger.warning("Without the cache, a status may be %d ms old: %s", self.ttl, error)
+            logger.warning("Without the cache, a status may be %d ms old: %s", self.ttl_ms, error)
             return LEASE

@@ -24,7 +24,7 @@ class KeptTable(Table):
 
     def __init__(self, connection: Any, placeholder: str = "?", horizon: float = HORIZON) -> None:
         super().__init__(connection, placeholder)
-        self.horizon = milliseconds("horizon", horizon)
+        self.horizon_ms = milliseconds("horizon", horizon)
 
     def purge(self, older_than: float, now: float | None = None) -> int:
         """Delete what was done so many seconds ago or earlier; returns how many rows.
@@ -32,9 +32,9 @@ class KeptTable(Table):
         Raises `ValueError` for less than the horizon.
         """
         age = milliseconds("older_than", older_than)
-        if age < self.horizon:
+        if age < self.horizon_ms:
             raise ValueError(
-                f"older_than is {older_than:g} s, but messages may come again for {self.horizon / 1000:g} s: "
+                f"older_than is {older_than:g} s, but messages may come again for {self.horizon_ms / 1000:g} s: "
                 "keep their keys for as long, or give another horizon"
             )
         return int(self.execute(self.PURGE, moment(now) - age).rowcount)

@@ -72,7 +72,7 @@ class DeleteOnWriteCache(StatusCache):
 
     def put(self, id: str, status: str) -> None:
         """Put a copy, whatever is there."""
-        self.redis.set(self.key(id), COPY + status, px=self.ttl)
+        self.redis.set(self.key(id), COPY + status, px=self.ttl_ms)
 
 
 class WriteThroughCache(DeleteOnWriteCache):

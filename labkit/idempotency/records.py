@@ -28,7 +28,7 @@ class Claimed:
 
 
 @dataclass(frozen=True)
-class Busy:
+class InProgress:
     """Somebody else is on it, at most until then: do not acknowledge the message, let it come again."""
 
     until: float
@@ -41,7 +41,7 @@ class Done:
     result: Any
 
 
-Answer = Claimed | Busy | Done
+Answer = Claimed | InProgress | Done
 
 
 class ClaimLost(RuntimeError):
@@ -77,7 +77,7 @@ class IdempotencyRecords(KeptTable):
         if self.execute(_CLAIM, check_name("key", key), check_name("owner", owner), until, at).rowcount == 1:
             return Claimed(until / 1000)
         result, until = self.execute(_LOOK, key).fetchone() or (None, at)  # released in the meantime: try again
-        return Busy(until / 1000) if result is None else Done(json.loads(result))
+        return InProgress(until / 1000) if result is None else Done(json.loads(result))
 
     def complete(self, key: str, owner: str, result: object = None) -> None:
         """Keep the result, which is anything that JSON can say; `ClaimLost` when the claim is another's by now."""

@@ -14,8 +14,7 @@ import redis
 from redis.exceptions import LockError
 
 from labkit import Lab
-from labkit.idempotency import Busy as ClaimedByAnother
-from labkit.idempotency import Done, IdempotencyRecords, ProcessedEvents, effect_key, transaction
+from labkit.idempotency import Done, IdempotencyRecords, InProgress, ProcessedEvents, effect_key, transaction
 from labkit.incidents.ladder import Fault, Fix, Incident
 from labkit.lab import Service
 from labkit.locks import AtomicLock
@@ -74,7 +73,7 @@ class Shop:
             answer = records.claim(order, owner, LEASE)
         if isinstance(answer, Done):
             return
-        if isinstance(answer, ClaimedByAnother):
+        if isinstance(answer, InProgress):
             return self.another_is_on_it(order)
         self.work(order, lambda: records.complete(order, owner))
 
@@ -110,7 +109,7 @@ def work(name: str, generation: str, shop: Shop, after: float = 0, rounds: int =
             worker_id=name,
             deployment_id=generation,
             ack="after" if "ack last" in shop.fixes else "before",
-            heartbeat=VISIBILITY if "heartbeat" in shop.fixes else None,
+            keep_hidden=VISIBILITY if "heartbeat" in shop.fixes else None,
             drains="drain" in shop.fixes,
             retry=RetryPolicy(first_wait=VISIBILITY),
             wait=0,

@@ -15,8 +15,7 @@ from typing import Any
 import redis
 
 from labkit import Lab
-from labkit.idempotency import Busy as ClaimedByAnother
-from labkit.idempotency import Done, IdempotencyRecords, ProcessedEvents, effect_key, transaction
+from labkit.idempotency import Done, IdempotencyRecords, InProgress, ProcessedEvents, effect_key, transaction
 from labkit.lab import Service
 from labkit.locks import AtomicLock
 from labkit.queues import VisibilityQueue
@@ -68,7 +67,7 @@ class Corrected(AsWritten):
                 answer = records.claim(order, owner, LEASE)
             if isinstance(answer, Done):
                 return
-            if isinstance(answer, ClaimedByAnother):
+            if isinstance(answer, InProgress):
                 raise Busy(f"another worker is on {order}")
             self.mail.send(order, idempotency_key=effect_key(order, "confirm"))
             with transaction(self.db):

@@ -34,7 +34,7 @@ class AtomicLock(Lock):
     """
 
     def do_acquire(self, token: bytes) -> bool:
-        return bool(self.redis.set(self.name, token, nx=True, px=self.lease))
+        return bool(self.redis.set(self.name, token, nx=True, px=self.lease_ms))
 
     def do_release(self, token: bytes) -> bool:
         return bool(self.redis.register_script(_RELEASE)(keys=[self.name], args=[token]))
@@ -44,4 +44,4 @@ class AtomicLock(Lock):
         return bool(self.redis.register_script(_EXTEND)(keys=[self.name], args=arguments))
 
     def do_reacquire(self, token: bytes) -> bool:
-        return bool(self.redis.register_script(_REACQUIRE)(keys=[self.name], args=[token, self.lease]))
+        return bool(self.redis.register_script(_REACQUIRE)(keys=[self.name], args=[token, self.lease_ms]))

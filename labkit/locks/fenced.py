@@ -24,7 +24,7 @@ return 1
 
 
 class FencedLock(AtomicLock):
-    """An `AtomicLock` that numbers its grants: each holder's `token` is greater than all before it.
+    """An `AtomicLock` that numbers its grants: each holder's `fencing_token` is greater than all before it.
 
     Guarantees: what `AtomicLock` does; and a resource that checks the token, as `FencedRegister` does, is changed by
     nobody who was overtaken. The number is drawn in the script that takes the lock: drawn later, a paused holder's
@@ -37,7 +37,7 @@ class FencedLock(AtomicLock):
     """
 
     def do_acquire(self, token: bytes) -> bool:
-        arguments = [token] if self.lease is None else [token, "PX", self.lease]
+        arguments = [token] if self.lease_ms is None else [token, "PX", self.lease_ms]
         script = self.redis.register_script(_ACQUIRE)
         number: int = script(keys=[self.name, f"{self.name}:token"], args=arguments)
         if number:
@@ -45,7 +45,7 @@ class FencedLock(AtomicLock):
         return number > 0
 
     @property
-    def token(self) -> int:
+    def fencing_token(self) -> int:
         """The fencing token of this thread's grant; `LockError` when it has none."""
         if self.local.token is None or self.local.number is None:
             raise LockError(f"There is no fencing token: this thread has not acquired lock {self.name!r}", self.name)
@@ -71,7 +71,7 @@ class FencedRegister:
     def write(self, token: int, value: str | bytes | float) -> None:
         """Write a value; `LockNotOwnedError` when a greater token was here, `LockError` when the token is none."""
         if not isinstance(token, int) or isinstance(token, bool) or token < 1:
-            raise LockError(f"A fencing token is a number from 1 on, not {token!r}: write(lock.token, value)")
+            raise LockError(f"A fencing token is a number from 1 on, not {token!r}: write(lock.fencing_token, value)")
         if not self.redis.register_script(_WRITE)(keys=[self.name], args=[token, value]):
             raise LockNotOwnedError(f"Write to {self.name!r} refused: fencing token {token} was overtaken", self.name)
 

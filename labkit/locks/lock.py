@@ -21,7 +21,7 @@ class Lock:
     Parameters
     ----------
     redis: a `redis.Redis` client.
-    name: the key.
+    name: the key, a text.
     timeout: the lease: seconds after which the lock frees itself; None for never.
     sleep: seconds between two attempts to take it.
     blocking: whether `acquire` waits for it.
@@ -30,7 +30,7 @@ class Lock:
         thread whose lease ran out gives back the lock that another has taken since.
     raise_on_release_error: whether leaving `with` raises when the lock was lost meanwhile; otherwise that is logged.
 
-    Raises `LockError`, which is a `ValueError`, for a number that makes no sense. Not reentrant.
+    Raises `LockError`, which is a `ValueError`, for what makes no sense. Not reentrant.
     """
 
     def __init__(
@@ -44,12 +44,14 @@ class Lock:
         thread_local: bool = True,
         raise_on_release_error: bool = True,
     ) -> None:
+        if not hasattr(redis, "register_script") or not isinstance(name, str):
+            raise LockError(f"A lock takes a redis.Redis client and a text for its name, not {redis!r} and {name!r}")
         self.redis, self.name, self.timeout = redis, name, timeout
         self.sleep, self.blocking, self.blocking_timeout = sleep, blocking, blocking_timeout
         self.thread_local, self.raise_on_release_error = thread_local, raise_on_release_error
         self.local = HeldByThread() if thread_local else Held()
         _refuse_bad_waits(sleep, blocking_timeout, name)
-        _ = self.lease  # refuses a bad timeout now, and not at the first `acquire`
+        _ = self.lease_ms  # refuses a bad timeout now, and not at the first `acquire`
 
     # ---- what a subclass adds; each returns whether it worked
 
@@ -148,7 +150,7 @@ class Lock:
             logger.warning("Lock %s was released or lost before its `with` block was left", self.name)
 
     @property
-    def lease(self) -> int | None:
+    def lease_ms(self) -> int | None:
         """The timeout in whole milliseconds, as Redis takes it."""
         return None if self.timeout is None else _milliseconds("timeout", self.timeout, self.name)
 

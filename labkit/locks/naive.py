@@ -16,7 +16,7 @@ class CheckThenSetLock(AtomicLock):
     def do_acquire(self, token: bytes) -> bool:
         if self.redis.get(self.name) is not None:
             return False
-        self.redis.set(self.name, token, px=self.lease)
+        self.redis.set(self.name, token, px=self.lease_ms)
         return True
 
 
@@ -31,8 +31,8 @@ class SetnxThenExpireLock(AtomicLock):
     def do_acquire(self, token: bytes) -> bool:
         if not self.redis.setnx(self.name, token):
             return False
-        if self.lease is not None:
-            self.redis.pexpire(self.name, self.lease)
+        if self.lease_ms is not None:
+            self.redis.pexpire(self.name, self.lease_ms)
         return True
 
 

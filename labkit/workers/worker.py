@@ -30,14 +30,15 @@ class Worker(Consumer):
     queue, handler, worker_id, deployment_id, ack, retry, dead_letters, emit: as for `Consumer`.
     prefetch: how many messages one receive may bring; while one is worked on, the time of the others runs too.
     wait: seconds that a receive waits for a message; to drain may take as much longer.
-    heartbeat: the visibility timeout in seconds: each third of it, what is in hand is hidden anew. None for never.
+    keep_hidden: seconds for which a heartbeat hides what is in hand, anew in each third of them. A queue whose
+        `receive` takes a `visibility_timeout` is told the same number; another must be set to it. None: no heartbeat.
     gives_back: whether draining gives back what was received and not begun; it is hidden until its timeout otherwise.
     drains: whether SIGTERM means to drain; it kills otherwise. Outside of the main thread call `drain` instead.
     """
 
     prefetch: int = field(default=1, kw_only=True)
     wait: float = field(default=2, kw_only=True)
-    heartbeat: float | None = field(default=None, kw_only=True)
+    keep_hidden: float | None = field(default=None, kw_only=True)
     gives_back: bool = field(default=True, kw_only=True)
     drains: bool = field(default=True, kw_only=True)
     state: str = field(default="polling", init=False)
@@ -63,8 +64,8 @@ class Worker(Consumer):
             self.state = "draining"
 
     def _work_off(self, most: int) -> int:
-        messages = self.queue.receive(wait=self.wait, **({"max_messages": most} if self.prefetch > 1 else {}))
-        beat = Heartbeat(self.queue, messages, self.heartbeat, self._tell) if messages and self.heartbeat else None
+        messages = self.queue.receive(wait=self.wait, **_wishes(self, most))
+        beat = _heartbeat(self, messages, self.keep_hidden) if messages and self.keep_hidden else None
         jobs = [Job(message, self.worker_id, self.deployment_id, self.emit, beat) for message in messages]
         for job in jobs:
             job.log("job.received")
@@ -76,9 +77,21 @@ class Worker(Consumer):
                     settle(job, "job.released", self.queue.change_visibility, 0)
         return len(jobs)
 
-    def _tell(self, message: Any, error: Exception) -> None:
-        job = Job(message, self.worker_id, self.deployment_id, self.emit)
+
+def _heartbeat(worker: Worker, messages: list[Any], seconds: float) -> Heartbeat:
+    def tell(message: Any, error: Exception) -> None:
+        job = Job(message, worker.worker_id, worker.deployment_id, worker.emit)
         job.log("heartbeat.failed", error=describe(error))
+
+    return Heartbeat(worker.queue, messages, seconds, tell)
+
+
+def _wishes(worker: Worker, most: int) -> dict[str, float]:
+    """What a receive is asked for besides its wait, of a queue that knows such wishes."""
+    wishes: dict[str, float] = {"max_messages": most} if worker.prefetch > 1 else {}
+    if worker.keep_hidden is not None and "visibility_timeout" in inspect.signature(worker.queue.receive).parameters:
+        wishes["visibility_timeout"] = worker.keep_hidden
+    return wishes
 
 
 @contextmanager
@@ -105,10 +118,10 @@ def _refuse_bad(worker: Worker) -> None:
         raise ValueError(f"dead_letters is {worker.dead_letters!r}; it must be a queue, which has `send`")
     check_number("prefetch", worker.prefetch, 1, whole=True)
     check_number("wait", worker.wait)
-    if worker.heartbeat is not None:
-        check_number("heartbeat", worker.heartbeat, 0.001)
+    if worker.keep_hidden is not None:
+        check_number("keep_hidden", worker.keep_hidden, 0.001)
         if not worker.can_give_back:
-            raise ValueError("heartbeat needs a queue with change_visibility")
+            raise ValueError("keep_hidden needs a queue with change_visibility")
 
 
 def _refuse_endless_asking(worker: Worker, max_jobs: int | None, stop_when_empty: bool) -> None:
