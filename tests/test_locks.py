@@ -23,10 +23,12 @@ from labkit.locks import (
     SetnxThenExpireLock,
     UnownedLock,
 )
+from tests.docstrings import shown
 
 LEASE = 30
 ONE = "at most one worker is inside"
 DONE = "the job is done in the end"
+NUMBERS = "no fencing token is given out twice"
 ALL = (CheckThenSetLock, SetnxThenExpireLock, UnownedLock, GetThenDeleteLock, AtomicLock, FencedLock)
 
 
@@ -125,6 +127,24 @@ def fenced(kind=FencedLock, register=FencedRegister):
     return scenario
 
 
+def tell_number(kind, r, tokens):
+    lock = kind(r, "lock", timeout=LEASE)
+    if lock.acquire(blocking=False):
+        tokens.call(str(lock.fencing_token))
+
+
+def numbered(kind):
+    """Workers that say with which fencing token they hold the lock."""
+
+    def scenario(lab):
+        tokens = lab.service("tokens")
+        for name in "AB":
+            lab.worker(name, tell_number, kind, lab.redis(), tokens)
+        lab.always(NUMBERS, lambda: len({call.key for call in tokens.calls}) == tokens.count())
+
+    return scenario
+
+
 def in_order(before, now):
     return before <= now
 
@@ -146,20 +166,16 @@ class NumberedLaterLock(AtomicLock):
         return taken
 
 
+# By class: for each schedule in its docstring, the budgets that it needs, and what it breaks.
 SHOWN = {
-    CheckThenSetLock: (contention, {}),
-    SetnxThenExpireLock: (death, {"crashes": 1}),
-    UnownedLock: (late_release, {"pauses": 1}),
-    GetThenDeleteLock: (late_release, {"pauses": 1}),
-    AtomicLock: (contention, {"pauses": 1}),
-    FencedLock: (contention, {"pauses": 1}),
+    CheckThenSetLock: [({}, ONE)],
+    SetnxThenExpireLock: [({"crashes": 1}, DONE)],
+    UnownedLock: [({"pauses": 1}, ONE)],
+    GetThenDeleteLock: [({"pauses": 1}, ONE)],
+    AtomicLock: [({"pauses": 1}, ONE)],
+    FencedLock: [({"pauses": 1}, ONE), ({"failovers": 1}, NUMBERS)],
 }
 WITHIN = [(contention, {}), (late_release, {"pauses": 1}), (death, {"crashes": 1})]
-
-
-def shown(kind):
-    """The schedule in a docstring."""
-    return re.search(r"Shown by [^`]*`([^`]+)`", kind.__doc__)[1]
 
 
 # ---- what the explorer says
@@ -167,12 +183,12 @@ def shown(kind):
 
 @pytest.mark.parametrize("kind", SHOWN)
 def test_the_schedule_in_the_docstring_is_the_shortest_that_breaks_the_lock(kind):
-    scenario, budgets = SHOWN[kind]
-    trace = replay(scenario(kind), shown(kind))
-    assert [violation.property for violation in trace.violations] == [DONE if scenario is death else ONE]
-    found = explore(scenario(kind), **budgets).counterexample
-    assert str(found.schedule) == shown(kind)
-    assert found.length <= 7
+    for told, (budgets, broken) in zip(shown(kind), SHOWN[kind], strict=True):
+        trace = replay(told.scenario, told.schedule)
+        assert [violation.property for violation in trace.violations] == [broken]
+        found = explore(told.scenario, **budgets).counterexample
+        assert str(found.schedule) == told.schedule
+        assert found.length <= 7
 
 
 @pytest.mark.parametrize(("scenario", "budgets"), WITHIN)
@@ -220,6 +236,16 @@ def test_a_release_that_is_repeated_after_a_lost_reply_takes_nobody_elses_lock()
     assert explore(stubborn_release(UnownedLock), lost_replies=1).outcome == "violated"
 
 
+def test_a_client_that_resends_after_a_lost_reply_finds_the_lock_taken_by_itself():
+    def scenario(lab):
+        seen = lab.redis()
+        lab.worker("A", do_job, AtomicLock, lab.redis(retries=1), LEASE, 0)
+        lab.at_end("the lock is free, or the job is done", lambda: not seen.exists("lock") or seen.exists("job"))
+
+    explore(scenario).assert_holds()
+    assert str(explore(scenario, lost_replies=1).counterexample.schedule) == "lose:A clock A A"
+
+
 def release_again(kind, r):
     lock = kind(r, "lock", timeout=LEASE)
     if lock.acquire(blocking=False):
@@ -257,8 +283,19 @@ def test_workers_that_wait_for_the_lock_come_in_one_by_one_whoever_dies(kind):
 # ---- fencing
 
 
+def test_fencing_tokens_are_given_out_once_unless_a_failover_forgets_the_last():
+    explore(numbered(FencedLock), crashes=1, pauses=1, lost_replies=1).assert_holds()
+    assert explore(numbered(FencedLock), failovers=1).outcome == "violated"
+
+
+def test_after_a_failover_a_register_takes_the_writes_of_two_holders_with_one_token():
+    trace = replay(fenced(), "A failover B B A")
+    assert [event.reply for event in trace.events if "write unless" in event.text] == ["1", "1"]
+
+
 def test_a_paused_holders_write_is_refused_by_a_resource_that_checks_the_token():
-    trace = replay(fenced(), shown(FencedRegister) + " A")  # A then asks whether it still holds the lock
+    (told,) = shown(FencedRegister)
+    trace = replay(told.scenario, told.schedule + " A")  # A then asks whether it still holds the lock
     assert trace.events[-1].ending.error.startswith("LockNotOwnedError: Write to 'register' refused: fencing token 1")
     explore(fenced(), pauses=1, crashes=1).assert_holds()
     explore(fenced(), pauses=None).assert_holds()
@@ -268,7 +305,7 @@ def test_without_the_check_at_the_resource_the_same_schedule_undoes_the_newer_wr
     found = explore(fenced(register=UncheckedRegister), pauses=1).violations
     assert set(found) == {"no write is undone by an older one"}
     (trace,) = found.values()
-    assert str(trace.schedule) == shown(FencedRegister)
+    assert str(trace.schedule) == shown(FencedRegister)[0].schedule
 
 
 def test_a_number_that_is_drawn_after_the_lock_was_taken_refuses_the_live_holder():
@@ -442,9 +479,9 @@ def test_every_lock_says_what_it_guarantees_what_not_and_which_schedule_shows_it
 
 @pytest.mark.parametrize("kind", [*SHOWN, FencedRegister])
 def test_the_schedule_in_the_docstring_has_the_same_replies_on_a_real_server(kind, redis_url):
-    scenario = fenced() if kind is FencedRegister else SHOWN[kind][0](kind)
-    trace = replay(scenario, shown(kind), redis_url=redis_url)
-    assert trace == replay(scenario, shown(kind))
+    told = shown(kind)[0]  # a failover is not replayed there
+    trace = replay(told.scenario, told.schedule, redis_url=redis_url)
+    assert trace == replay(told.scenario, told.schedule)
     assert trace.comparison.compared == sum(event.kind == "command" for event in trace.events)
 
 

@@ -2,6 +2,7 @@
 
 import queue
 import threading
+from types import SimpleNamespace
 
 import fakeredis
 import pytest
@@ -9,6 +10,7 @@ import redis
 from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as RedisLock
 
+import labkit.locks.renewal as renewal_file
 from labkit.locks import AtomicLock, FencedLock, LeaseLost, Renewal
 
 PATIENCE = 10  # seconds until a test that hangs fails
@@ -98,6 +100,78 @@ def test_a_worker_is_told_that_the_network_failed():
         with pytest.raises(LeaseLost, match="Lock 'lock' was not renewed: "):
             renewal.check()
         assert isinstance(renewal.lost, redis.ConnectionError)
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """What the renewal takes for the time, in seconds, to be set by the test."""
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(renewal_file, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    return now
+
+
+def overslept(client, clock, kind=Renewal):
+    """Whether `check` passes when a renewal has hung until the lease was over."""
+    lock, asked, answered = AtomicLock(client, "lock", timeout=30), threading.Event(), threading.Event()
+    renewal = renewal_of(lock, kind)
+    with renewal:
+        lock.do_reacquire = lambda token: (asked.set(), answered.wait(PATIENCE))[1]
+        renewal.stopped.tick()
+        assert asked.wait(PATIENCE)
+        clock.seconds += 29
+        renewal.check()
+        clock.seconds += 1
+        try:
+            renewal.check()
+            said = "passed"
+        except LeaseLost as told:
+            said = str(told)
+        answered.set()
+    lock.release()
+    return said
+
+
+def test_a_worker_whose_renewal_hangs_is_told_when_its_lease_is_over(client, clock):
+    assert overslept(client, clock) == "Lock 'lock' was not renewed: not for its whole timeout, 30 seconds"
+
+    class Trusting(Renewal):
+        """A mutant: no news is good news."""
+
+        def check(self):
+            if self.lost is not None:
+                raise LeaseLost(str(self.lost))
+
+    assert overslept(client, clock, Trusting) == "passed"
+
+
+def test_the_lease_is_counted_from_before_the_request_that_renewed_it(client, clock):
+    lock = AtomicLock(client, "lock", timeout=30)
+    renewal = renewal_of(lock)
+    reacquire = lock.do_reacquire
+
+    def answer_late(token):
+        clock.seconds += 30
+        return reacquire(token)
+
+    lock.do_reacquire = answer_late
+    with renewal, pytest.raises(LeaseLost, match="not for its whole timeout"):
+        renewal.check()
+
+
+def test_a_check_outside_of_the_block_never_passes(client):
+    renewal = renewal_of(AtomicLock(client, "lock", timeout=30))
+    for _ in range(2):
+        with pytest.raises(LeaseLost, match="Lock 'lock' was not renewed: that happens inside of `with` only"):
+            renewal.check()
+        with renewal:
+            renewal.check()
+
+
+def test_a_lock_that_was_lost_before_the_block_is_not_worked_under(client):
+    renewal = renewal_of(AtomicLock(client, "lock", timeout=30))
+    steal(client)
+    with pytest.raises(LockNotOwnedError, match="Cannot reacquire lock 'lock': it is no longer owned"), renewal:
+        pass
 
 
 def test_a_renewal_that_keeps_its_failure_to_itself_tells_its_worker_nothing(client):

@@ -1,7 +1,7 @@
 """Locks on one Redis, naive and sound side by side, in the words of redis-py's own `redis.lock.Lock`.
 
 They need redis-py and nothing else of the lab: copy this folder into your own code, under any name. Each class
-says what it guarantees, what it does not, and which schedule shows it; `tests/test_locks.py` has the scenarios.
+says what it guarantees, what it does not, and which schedule of which scenario in `tests/test_locks.py` shows it.
 """
 
 from .atomic import AtomicLock

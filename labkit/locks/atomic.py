@@ -26,9 +26,10 @@ class AtomicLock(Lock):
     Guarantees: while a lease lasts, nobody else takes the lock, and nobody but its owner extends or releases it. A dead
     holder's lock frees itself, unless `timeout` is None.
     Does not: stop a holder who is paused, or busy, past its lease and goes on beside the next one (see `Renewal`,
-    `FencedLock`). When the reply to SET is lost, the lock stays taken until the lease ends, as after a crash. A
-    failover to a replica that has not heard of the lock loses it.
-    Shown by two workers, the first of them paused inside: `A clock B`.
+    `FencedLock`). When the reply to SET is lost, the lock stays taken until the lease ends, as after a crash; a client
+    that resends SET is then told that the lock is taken, by itself. A failover to a replica that has not heard of the
+    lock loses it.
+    Shown by `contention(AtomicLock)` in tests/test_locks.py, the first of two workers paused inside: `A clock B`.
 
     Source: https://redis.io/docs/latest/develop/clients/patterns/distributed-locks/, for one Redis.
     """

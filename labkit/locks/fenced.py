@@ -30,9 +30,12 @@ class FencedLock(AtomicLock):
     nobody who was overtaken. The number is drawn in the script that takes the lock: drawn later, a paused holder's
     may be greater than its successor's.
     Does not: keep a paused holder out of its section. What does not check the token is not protected.
-    Shown by two workers, the first of them paused inside: `A clock B`.
+    Shown by `contention(FencedLock)` in tests/test_locks.py, the first of two workers paused inside: `A clock B`.
+    Nor count on after a failover to a replica that lacks the last number: it is given out again.
+    Shown by `numbered(FencedLock)` in tests/test_locks.py, where both are told 1: `A A failover B B`.
 
-    The numbers are counted in the key `NAME:token`, which must neither expire nor be deleted.
+    The numbers are counted in the key `NAME:token`, which must neither expire nor be deleted. The two keys are in
+    different slots of a cluster: not on a cluster, unless the name has a {hash tag}.
     Source: http://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html
     """
 
@@ -57,7 +60,8 @@ class FencedRegister:
 
     Guarantees: that no write takes effect once one with a greater token has.
     Does not: undo a write of an overtaken holder that arrives before its successor's first one.
-    Shown by two workers, the first of them paused inside; its write is refused: `A clock B B A`.
+    Nor tell two holders with the same token apart, as after a failover (see `FencedLock`): both may write.
+    Shown by `fenced()` in tests/test_locks.py, where the paused holder's write is refused: `A clock B B A`.
 
     Parameters
     ----------

@@ -101,7 +101,8 @@ class Lock:
     def release(self) -> None:
         """Give the lock back; `LockNotOwnedError` when it was lost meanwhile, `LockError` when it was never taken.
 
-        After a network error the lock is still ours as far as anybody knows: call `release` again.
+        After a network error the lock is still ours as far as anybody knows: call `release` again;
+        `LockNotOwnedError` then may mean that the first call worked.
         """
         token = self._token_to("release")
         released = self.do_release(token)

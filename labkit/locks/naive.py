@@ -8,9 +8,9 @@ from .atomic import AtomicLock
 class CheckThenSetLock(AtomicLock):
     """Looks whether the lock is free, then takes it: GET, and SET.
 
-    Guarantees: that a lock whose holder is dead frees itself.
+    Guarantees: that a lock whose holder is dead frees itself, if it has a timeout.
     Does not: keep a second worker out that looked before the first one took it.
-    Shown by two workers: `A B B A`.
+    Shown by `contention(CheckThenSetLock)` in tests/test_locks.py: `A B B A`.
     """
 
     def do_acquire(self, token: bytes) -> bool:
@@ -25,7 +25,7 @@ class SetnxThenExpireLock(AtomicLock):
 
     Guarantees: that one worker at a time takes it.
     Does not: free the lock of a worker that died between the two; it stays taken for ever.
-    Shown by a worker that is killed and another that retries after the lease: `A crash:A clock B B`.
+    Shown by `death(SetnxThenExpireLock)` in tests/test_locks.py, where B comes after the lease: `A crash:A clock B B`.
     """
 
     def do_acquire(self, token: bytes) -> bool:
@@ -39,9 +39,9 @@ class SetnxThenExpireLock(AtomicLock):
 class UnownedLock(AtomicLock):
     """Takes the lock atomically, with the same constant for everybody, and gives it back with a plain DEL.
 
-    Guarantees: that one worker at a time takes it, and that a dead holder's lock frees itself.
+    Guarantees: that one worker at a time takes it, and that a dead holder's lock frees itself, if it has a timeout.
     Does not: tell whose lock it is. A worker that comes too late to release its own releases its successor's.
-    Shown by a worker that is paused before it releases, and two that come later: `A clock B B A C C`.
+    Shown by `late_release(UnownedLock)` in tests/test_locks.py, where A is paused before: `A clock B B A C C`.
     """
 
     def new_token(self) -> str:
@@ -57,7 +57,7 @@ class GetThenDeleteLock(AtomicLock):
 
     Guarantees: what `UnownedLock` does, and that a worker that finds another's token leaves the lock alone.
     Does not: delete what it looked at. Between the two, the lease may end and the next worker take the lock.
-    Shown by a worker that is paused between the two, and two that come later: `A A clock B B A C C`.
+    Shown by `late_release(GetThenDeleteLock)` in tests/test_locks.py: `A A clock B B A C C`.
     """
 
     def do_release(self, token: bytes) -> bool:
