@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import textwrap
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import CodeType, FrameType
@@ -34,7 +35,7 @@ class Frame(NamedTuple):
     function: its name.
     first: the number of its first line, in its file or notebook cell.
     lines: its source; none when it cannot be read.
-    current: the number of the line that the worker stands at.
+    current: the number of the line that the worker stands at; 0 for none.
     variables: its local variables, in the order in which they were set.
     """
 
@@ -43,6 +44,12 @@ class Frame(NamedTuple):
     lines: tuple[str, ...]
     current: int
     variables: tuple[Variable, ...]
+
+    @property
+    def line(self) -> str:
+        """The line that the worker stands at; empty when it cannot be read."""
+        place = self.current - self.first
+        return self.lines[place].strip() if 0 <= place < len(self.lines) else ""
 
 
 def frames_of(innermost: FrameType | None) -> tuple[Frame, ...]:
@@ -59,6 +66,14 @@ def frames_of(innermost: FrameType | None) -> tuple[Frame, ...]:
     own = [frame for frame, module in modules if is_learners_module(module)]
     shown = own or [frame for frame, module in modules if module.startswith(_TAUGHT)]
     return tuple(_frame(frame) for frame in shown if frame.f_code.co_name != "<lambda>")
+
+
+def function_of(function: Callable[..., object]) -> Iterator[Frame]:
+    """A worker's function, with nobody in it; nothing when it is none that was written with `def`."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        first, lines = source_of(code)
+        yield Frame(code.co_name, first, lines, 0, ())
 
 
 def _frame(frame: FrameType) -> Frame:

@@ -150,6 +150,11 @@ class Play:
             return replace(walk.trace(), origin=(self.scenario, self.seed, self.budgets.polls))
 
     @property
+    def broken(self) -> list[str]:
+        """The properties that do not hold, in the order in which they broke."""
+        return list(self._walk.violations)
+
+    @property
     def schedule(self) -> Schedule:
         """The choices taken so far."""
         return Schedule(event.choice for event in self._walk.events)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from labkit.execution import Walk
-from labkit.frames import Frame, frames_of
+from labkit.frames import Frame, frames_of, function_of
 from labkit.machine import DEAD, FINISHED
 from labkit.process import MAIN
 
@@ -20,7 +20,7 @@ class WorkerView(NamedTuple):
     place: its place in the scenario.
     status: `ready`, `waits`, or how it ended: `returned`, `killed`, `raised`.
     text: what it does next, what it waits for, or how it ended, in a few words.
-    frames: the functions it is in, from the outermost to the innermost; none once it has ended.
+    frames: the functions it is in, from the outermost to the innermost; once it has ended, its own function.
     sections: the critical sections it is inside.
     """
 
@@ -33,13 +33,11 @@ class WorkerView(NamedTuple):
 
 
 def at_line(view: WorkerView) -> str:
-    """Where a worker stands in its code, as text to follow what it does."""
-    if not view.frames:
+    """Where a worker stands in its code, as text to follow what it does; empty when it stands nowhere."""
+    if not view.frames or not view.frames[-1].current:
         return ""
     frame = view.frames[-1]
-    place = frame.current - frame.first
-    text = f": {frame.lines[place].strip()}" if 0 <= place < len(frame.lines) else ""
-    return f" ({frame.function}, line {frame.current}{text})"
+    return f" ({frame.function}, line {frame.current}" + (f": {frame.line})" if frame.line else ")")
 
 
 def look_at_worker(walk: Walk, worker: int) -> Iterator[WorkerView]:
@@ -68,9 +66,11 @@ def look_at_worker(walk: Walk, worker: int) -> Iterator[WorkerView]:
 
 
 def _ended(walk: Walk, worker: int, name: str, number: int) -> WorkerView:
+    """A worker that takes no step again; its function is still there to be read."""
+    frames = tuple(function_of(walk.engine.plans[worker].function))
     if number == FINISHED:
-        return WorkerView(name, worker, "returned", "has returned")
+        return WorkerView(name, worker, "returned", "has returned", frames)
     if number == DEAD:
-        return WorkerView(name, worker, "killed", "was killed")
+        return WorkerView(name, worker, "killed", "was killed", frames)
     endings = [event.ending for event in walk.events if event.worker == name and event.ending is not None]
-    return WorkerView(name, worker, "raised", str(endings[-1]) if endings else "raised an exception")
+    return WorkerView(name, worker, "raised", str(endings[-1]) if endings else "raised an exception", frames)

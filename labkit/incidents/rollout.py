@@ -35,6 +35,8 @@ class Rollout:
     ready: when the new workers are ready and poll, in seconds since the start.
     deploy: when the old ones get SIGTERM.
     grace_period: seconds from SIGTERM to SIGKILL.
+    heartbeat: seconds after which a worker hides the message in hand anew, for three times as long; None for never.
+    old_receipts: what the receipt of an earlier delivery does; see `QueueRules`.
     """
 
     drains: bool = True
@@ -44,18 +46,22 @@ class Rollout:
     ready: float = 50
     deploy: float = 60
     grace_period: float = 30
+    heartbeat: float | None = None
+    old_receipts: str = "ignore"
 
     def __call__(self, lab: Lab) -> None:
         """Build the world."""
         r = lab.redis()
-        queue = VisibilityQueue.create(r, "orders", visibility_timeout=self.visibility_timeout)
+        rules = {"visibility_timeout": self.visibility_timeout, "old_receipts": self.old_receipts}
+        queue = VisibilityQueue.create(r, "orders", **rules)
         parcels = lab.service("parcels")
         orders = [f"order-{number}" for number in range(1, self.jobs + 1)]
         for order in orders:
             queue.send({"order_id": order})
         for name in (*OLD, *NEW):
             wait = self.ready if name in NEW else 0
-            arguments = name, lab.redis(), lab.mail, parcels, lab.section, self.job_seconds, self.drains, wait
+            clients = lab.redis(), lab.mail, parcels, lab.section
+            arguments = name, *clients, self.job_seconds, self.drains, wait, self.heartbeat
             lab.worker(name, work, *arguments, forever=True, signals=int(name in OLD))
         began = time.time()
         lab.deadlines(queue.deadlines)
@@ -83,6 +89,7 @@ def work(
     seconds: float,
     drains: bool,
     wait: float,
+    heartbeat: float | None,
 ) -> None:
     """A worker that starts up, and then polls for as long as it lives."""
 
@@ -95,4 +102,5 @@ def work(
 
     if wait:
         time.sleep(wait)
-    Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=drains, wait=20).run()
+    hidden = 3 * heartbeat if heartbeat else None
+    Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=drains, wait=20, heartbeat=hidden).run()

@@ -1,0 +1,132 @@
+"""What every widget of the lab has in common: a view, a text for where no view can be, and errors that are seen.
+
+Widgets write to values (`HTML.value`), never to captured output: that works in JupyterLab, on Binder, in VS Code and
+in Colab. A handler's exception would land in no cell, so it is shown in the widget.
+"""
+
+from __future__ import annotations
+
+import html
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import ipywidgets as ipw
+
+from labkit.errors import LabError
+from labkit.source import raising_line
+from labkit.widgets.css import CSS
+
+LIVE = "Run this cell in a live notebook to use it."
+
+
+class Shown(ABC):
+    """A widget of the lab.
+
+    Parameters
+    ----------
+    name: what it is, as a reader hears it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.status = ipw.HTML()
+        self.status.add_class("lk-status")
+        self.view = ipw.VBox()
+        self.view.add_class("lk")
+        self._said = ""
+
+    def show(self, *parts: ipw.Widget) -> None:
+        """Say what the view consists of, from top to bottom."""
+        self.view.children = (ipw.HTML(f"<style>{CSS}</style>", layout={"display": "none"}), *parts)
+
+    # ---- what is said
+
+    @property
+    def message(self) -> str:
+        """What the widget said last, as plain text."""
+        return self._said
+
+    def say(self, text: str, kind: str = "calm") -> None:
+        """Say something in the line that screen readers read aloud.
+
+        Parameters
+        ----------
+        text: what to say.
+        kind: `calm`, `good`, `bad` or `error`.
+        """
+        self._said = text
+        role = "alert" if kind == "error" else "status"
+        mark = {"good": "✓ ", "bad": "✗ ", "error": "✗ "}.get(kind, "")
+        live = f'role="{role}" aria-live="{"assertive" if kind == "error" else "polite"}" aria-atomic="true"'
+        self.status.value = f'<div class="lk-say lk-{kind}" {live}>{mark}{html.escape(text)}</div>'
+
+    def guarded(self, action: Callable[[], object]) -> Callable[..., None]:
+        """A handler that does something and shows, in the widget, what goes wrong."""
+
+        def handle(*_: Any) -> None:
+            try:
+                action()
+            except Exception as error:
+                self.say(_complaint(error), "error")
+
+        return handle
+
+    # ---- where no view can be
+
+    @property
+    @abstractmethod
+    def text(self) -> str:
+        """The same as plain text, the same on every run."""
+
+    @property
+    def static_html(self) -> str:
+        """The same as HTML that needs no kernel; the same on every run."""
+        return static(self.text)
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        view = self.view._repr_mimebundle_() or {}
+        return {**view, "text/plain": self.text, "text/html": self.static_html}
+
+
+def static(text: str, more: str = "") -> str:
+    """Plain text as HTML that any viewer shows."""
+    return f"<pre>{html.escape(text)}</pre>{more}"
+
+
+def button(
+    label: str, action: Callable[..., None] | None = None, *, tooltip: str = "", classes: Iterable[str] = ()
+) -> ipw.Button:
+    """A button as wide as its words.
+
+    Parameters
+    ----------
+    label: what stands on it.
+    action: what a click does; see `Shown.guarded`.
+    tooltip: more words.
+    classes: how it looks.
+    """
+    made = ipw.Button(description=label, tooltip=tooltip or label, layout={"width": "auto", "height": "auto"})
+    made.add_class("lk-button")
+    for name in classes:
+        made.add_class(name)
+    if action is not None:
+        made.on_click(action)
+    return made
+
+
+def bar(buttons: Iterable[ipw.Widget]) -> ipw.HBox:
+    """Widgets side by side, in as many rows as they need."""
+    box = ipw.HBox(list(buttons))
+    box.add_class("lk-bar")
+    return box
+
+
+def _complaint(error: Exception) -> str:
+    if isinstance(error, LabError):
+        return f"{str(error).rstrip('.')}."
+    where = raising_line(error.__traceback__)
+    return f"{type(error).__name__}: {error}" + (f" ({where})" if where else "")
