@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from types import CodeType, FrameType
@@ -36,7 +36,7 @@ class Frame(NamedTuple):
     first: the number of its first line, in its file or notebook cell.
     lines: its source; none when it cannot be read.
     current: the number of the line that the worker stands at; 0 for none.
-    variables: its local variables, in the order in which they were set.
+    variables: its local variables; the value of one that is not set yet is empty.
     """
 
     function: str
@@ -73,13 +73,17 @@ def function_of(function: Callable[..., object]) -> Iterator[Frame]:
     code = getattr(function, "__code__", None)
     if code is not None:
         first, lines = source_of(code)
-        yield Frame(code.co_name, first, lines, 0, ())
+        yield Frame(code.co_name, first, lines, 0, _variables(code, {}))
 
 
 def _frame(frame: FrameType) -> Frame:
     first, lines = source_of(frame.f_code)
-    variables = (Variable(name, as_text(value)) for name, value in frame.f_locals.items() if not name.startswith("__"))
-    return Frame(frame.f_code.co_name, first, lines, frame.f_lineno, tuple(variables))
+    return Frame(frame.f_code.co_name, first, lines, frame.f_lineno, _variables(frame.f_code, frame.f_locals))
+
+
+def _variables(code: CodeType, values: Mapping[str, object]) -> tuple[Variable, ...]:
+    names = [name for name in (*code.co_varnames, *code.co_freevars) if not name.startswith((".", "_"))]
+    return tuple(Variable(name, as_text(values[name]) if name in values else "") for name in names)
 
 
 @functools.lru_cache(maxsize=256)

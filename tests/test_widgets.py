@@ -72,7 +72,7 @@ def test_a_prediction_is_compared_and_kept_for_the_recap(capsys):
     Prediction("Which?", choices=["twice", "lost"]).compare("twice")
     assert capsys.readouterr().out == "you made no prediction; it was twice\n"
     recap()
-    assert "you said 10; it did 16 of 100" in capsys.readouterr().out
+    assert "you said: 10; it did: 16 of 100" in capsys.readouterr().out
 
 
 def test_moving_a_slider_changes_the_verdict_and_the_picture():
@@ -85,14 +85,15 @@ def test_moving_a_slider_changes_the_verdict_and_the_picture():
 
 
 def test_hints_open_one_after_another_and_the_solution_waits_for_an_attempt():
-    hints = Hints("look", "closer", "very close", solution="x = 1", locked=True)
+    attempts = []
+    hints = Hints("look", "closer", "very close", solution="x = 1", attempted=lambda: bool(attempts))
     with pytest.raises(LabError, match="first the nudge"):
         hints.open(2)
     for level in (1, 2, 3):
         hints.open(level)
     with pytest.raises(LabError, match="after your first attempt"):
         hints.open(4)
-    hints.unlock()
+    attempts.append("an attempt")
     hints.open(4)
     assert "x = 1" in hints.opened.value
 

@@ -9,7 +9,7 @@ import ipywidgets as ipw
 from labkit.trace import Trace
 from labkit.verdict import Verdict
 from labkit.widgets.shown import LIVE, Shown, static
-from labkit.widgets.stepper import Stepper
+from labkit.widgets.stepper import Stepper, steps
 
 
 class Browser(Shown):
@@ -29,7 +29,7 @@ class Browser(Shown):
             self.show(head, self.status)
             self.say("There is no counterexample to look at.")
             return
-        labels = [f"{name}: {trace.length} steps" for name, trace in self.found]
+        labels = [f"{name}: {steps(trace.length)}" for name, trace in self.found]
         self.list = ipw.Select(options=list(zip(labels, range(len(labels)), strict=True)), rows=min(8, len(labels) + 1))
         self.list.layout = {"width": "auto", "max_width": "100%"}
         self.list.observe(self.guarded(self._open), "value")
@@ -46,7 +46,7 @@ class Browser(Shown):
     def text(self) -> str:
         """The violations as plain text."""
         lines = [f"Counterexamples. {self.verdict.headline}"]
-        lines += [f"  {name}: {trace.length} steps: {trace.schedule}" for name, trace in self.found]
+        lines += [f"  {name}: {steps(trace.length)}: {trace.schedule}" for name, trace in self.found]
         return "\n".join([*lines, LIVE] if self.found else lines)
 
     @property

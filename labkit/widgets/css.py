@@ -9,6 +9,14 @@ CSS = f"""
 .lk {{ color: {INK}; gap: 6px; max-width: 1100px; padding: 2px; overflow: visible; }}
 .lk .widget-html, .lk .widget-html-content {{ overflow: visible; height: auto; line-height: 1.4; width: 100%;
   margin: 0; }}
+.lk .lk-facts {{ margin-top: 10px; }}
+.lk .lk-facts .lk-card {{ min-height: 84px; }}
+.lk .lk-bar > .widget-html {{ width: auto; flex: none; }}
+.lk .lk-bar > .lk-label {{ width: 120px; color: {QUIET}; }}
+.lk .lk-bar > .lk-short {{ flex: 0 1 220px; }}
+.lk .lk-columns {{ align-items: flex-start; }}
+.lk .lk-column {{ flex: 1 1 320px; gap: 4px; overflow: visible; }}
+.lk .lk-column .lk-button {{ width: 100%; box-sizing: border-box; }}
 .lk .lk-bar {{ flex-wrap: wrap; gap: 6px; overflow: visible; align-items: center; }}
 .lk .lk-button {{ padding: 6px 14px; font-size: 15px; line-height: 20px; border-radius: 6px; margin: 0;
   border: 1px solid {LINE}; overflow: visible; white-space: normal; text-align: center; }}
@@ -39,7 +47,6 @@ CSS = f"""
   overflow-wrap: anywhere; border: 0; background: none; }}
 .lk table.lk-table th {{ color: {QUIET}; font-weight: 400; }}
 .lk .lk-picture img {{ max-width: 100%; border-radius: 6px; }}
-.lk .lk-picture {{ min-height: 60px; }}
 .lk .lk-empty {{ border: 1px dashed {LINE}; border-radius: 6px; padding: 14px; color: {QUIET}; }}
 .lk .widget-text, .lk .widget-textarea {{ width: auto; flex: 1 1 260px; margin: 0; }}
 .lk .widget-text input {{ font-family: {CODE}; height: 30px; }}

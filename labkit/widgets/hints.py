@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 
 import ipywidgets as ipw
 
@@ -19,14 +20,14 @@ class Hints(Shown):
     ----------
     levels: a nudge, a hint and a scaffold: each says more than the one before.
     solution: code, or text; empty for none.
-    locked: whether the solution waits for an attempt; see `unlock`.
+    attempted: says whether there was an attempt, for which the solution waits; None when it does not wait.
     """
 
-    def __init__(self, *levels: str, solution: str = "", locked: bool = False) -> None:
+    def __init__(self, *levels: str, solution: str = "", attempted: Callable[[], bool] | None = None) -> None:
         super().__init__("hints")
         if not 1 <= len(levels) <= len(LEVELS):
             raise ValueError(f"give one to three hints, from the smallest to the largest, not {len(levels)}")
-        self.levels, self.solution, self.is_locked = levels, solution, locked
+        self.levels, self.solution, self._attempted = levels, solution, attempted
         self.level = 0  # how many of the pieces are open
         self._pieces = [*zip(LEVELS, levels, strict=False), *([("solution", solution)] if solution else [])]
         self._buttons = [
@@ -60,9 +61,10 @@ class Hints(Shown):
             f"{name.capitalize()}: {self._pieces[level - 1][1]}" if name != "solution" else "The solution is below."
         )
 
-    def unlock(self) -> None:
-        """Let the solution be opened: there was an attempt."""
-        self.is_locked = False
+    @property
+    def is_locked(self) -> bool:
+        """Whether the solution waits for an attempt."""
+        return self._attempted is not None and not self._attempted()
 
     def _refresh(self) -> None:
         for place, made in enumerate(self._buttons, 1):

@@ -18,6 +18,8 @@ from labkit.search.every_schedule import explore
 from labkit.widgets.marks import dye, glyph
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
+UNTRIED = '<div class="lk-empty">When you try an order, what the lab makes of it is drawn here.</div>'
+
 
 @dataclass(frozen=True)
 class Card:
@@ -87,7 +89,7 @@ class Parsons(Shown):
         self.clear = button("⟲ clear", self._does(self._clear), tooltip="Put all cards back.")
         self.try_it = button("try this order", self._does(self._try), tooltip="Let the lab execute this order.")
         self.try_it.add_class("lk-step")
-        self.picture = ipw.HTML()
+        self.picture = ipw.HTML(UNTRIED)
         self.picture.add_class("lk-picture")
         columns = bar(
             [self._column("cards: click to add", self.pool), self._column("your order: click to pick", self.slots)]
@@ -182,7 +184,7 @@ class Parsons(Shown):
         if not said:
             said = f"All {len(self.order)} steps are possible, and {self.breaks!r} still holds. Try another order."
         self.say(said, kind)
-        self.picture.value = trace.lanes().html if trace.events else ""
+        self.picture.value = trace.lanes().html if trace.events else UNTRIED
 
     # ---- what is seen
 

@@ -13,6 +13,7 @@ from labkit.errors import LabError
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
 Said = float | str
+NOTHING = "nothing"
 _kept: dict[str, Prediction] = {}  # by question, in the order in which they were asked: those of this kernel
 
 
@@ -42,10 +43,11 @@ class Prediction(Shown):
         self.actual: Any = before.actual if before is not None else None
         self.is_compared: bool = before is not None and before.is_compared
         _kept[question] = self
-        self.box = ipw.Text(placeholder="your answer" if text else "a number", description=unit and "")
+        self.box = ipw.Text(placeholder="your answer" if text else "a number")
+        self.box.add_class("lk-answer" if text else "lk-short")
         self._record = button("record my prediction", self.guarded(self._take_box))
         self._picks = [button(choice, self.guarded(lambda c=choice: self._keep(c))) for choice in self.choices]  # type: ignore[misc]
-        answer = bar(self._picks or [self.box, ipw.HTML(html.escape(unit)), self._record])
+        answer = bar(self._picks or [self.box, *([ipw.HTML(html.escape(unit))] if unit else []), self._record])
         self.show(
             ipw.HTML(f'<div class="lk-goal"><strong>Predict.</strong> {html.escape(question)}</div>'),
             answer,
@@ -166,7 +168,7 @@ class Recap:
         self._rows = [
             (
                 each.question,
-                "—" if each.said is None else _shown(each.said),
+                NOTHING if each.said is None else _shown(each.said),
                 each._with_unit(each.actual),
                 each.is_right,
             )
@@ -176,24 +178,31 @@ class Recap:
     def __repr__(self) -> str:
         if not self._rows:
             return "No prediction has been compared yet."
-        parts = [f"{question}\n  you said {said}; it did {did}" for question, said, did, _ in self._rows]
+        parts = [f"{question}\n  you said: {said}; it did: {did}" for question, said, did, _ in self._rows]
         return "\n".join([*parts, self._told])
 
     @property
     def _told(self) -> str:
-        made, right = sum(said != "—" for _, said, _, _ in self._rows), sum(row[-1] for row in self._rows)
-        return f"{made} of {len(self._rows)} predicted, {right} of them right. The wrong ones taught you most."
+        made, right = sum(said != NOTHING for _, said, _, _ in self._rows), sum(row[-1] for row in self._rows)
+        if not made:
+            return "You predicted nothing. Say first what you expect: to be wrong is what teaches."
+        return f"You predicted {made} of {len(self._rows)}, and {right} came true."
 
     def _repr_html_(self) -> str:
         if not self._rows:
             return static(repr(self))
         lines = "".join(
-            f"<tr><td>{html.escape(question)}</td><td>{html.escape(said)}</td><td>{html.escape(did)}</td>"
-            f"<td>{'✓' if right else ''}</td></tr>"
+            f"<tr>{_cell(question)}{_cell(said)}{_cell(did)}{_cell('✓ yes' if right else 'no')}</tr>"
             for question, said, did, right in self._rows
         )
-        head = "<tr><th>question</th><th>you said</th><th>it did</th><th>right</th></tr>"
+        head = (
+            "<tr>" + "".join(_cell(name, "th") for name in ("question", "you said", "it did", "as you said")) + "</tr>"
+        )
         return f"<table>{head}{lines}</table><p>{html.escape(self._told)}</p>"
+
+
+def _cell(text: str, tag: str = "td") -> str:
+    return f'<{tag} style="text-align:left">{html.escape(text)}</{tag}>'
 
 
 def recap() -> None:

@@ -60,7 +60,7 @@ class Quiz(Shown):
         solved = sum(right in tries for tries, (_, _, right) in zip(self.tries, self.questions, strict=True))
         first = sum(tries[:1] == [right] for tries, (_, _, right) in zip(self.tries, self.questions, strict=True))
         if not solved:
-            return f"{len(self.questions)} questions. Choose an answer; every wrong one is explained."
+            return "Choose an answer; every wrong one is explained."
         return f"{solved} of {len(self.questions)} answered, {first} at the first try."
 
     @property

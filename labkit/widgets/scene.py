@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from labkit.frames import Frame
 from labkit.play import Play
+from labkit.plots.page import TITLES
 from labkit.widgets.marks import color, glyph
 from labkit.worker_view import WorkerView
 
@@ -15,9 +16,10 @@ _escape = html.escape
 
 
 def scene(play: Play) -> str:
-    """Cards for the workers, the stores and the properties."""
-    cards = [_worker(view) for view in play.workers]
-    return f'<div class="lk-grid">{"".join(cards)}{_stores(play)}{_properties(play)}</div>'
+    """Cards for the workers, and below them for the stores and the properties."""
+    workers = "".join(map(_worker, play.workers))
+    facts = _stores(play) + _properties(play)
+    return f'<div class="lk-grid">{workers}</div><div class="lk-grid lk-facts">{facts}</div>'
 
 
 def _worker(view: WorkerView) -> str:
@@ -58,11 +60,11 @@ def _code(frame: Frame) -> str:
 
 
 def _variables(frame: Frame) -> str:
-    return _table([(name, value) for name, value in frame.variables])
+    return _table([(name, value or "—") for name, value in frame.variables])
 
 
 def _stores(play: Play) -> str:
-    rows = [(held.store, held.name, held.value, held.ttl) for held in play.holdings]
+    rows = [(TITLES.get(held.store, held.store), held.name, held.value, held.ttl) for held in play.holdings]
     body = _table(rows) if rows else '<p class="lk-quiet">nothing yet</p>'
     title = f'<span class="lk-title">what the stores hold</span> <span class="lk-quiet">at {play.seconds:g} s</span>'
     return f'<div class="lk-card">{title}{body}</div>'

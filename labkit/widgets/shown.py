@@ -125,6 +125,13 @@ def bar(buttons: Iterable[ipw.Widget]) -> ipw.HBox:
     return box
 
 
+def label(words: str) -> ipw.HTML:
+    """Words before a row of buttons."""
+    made = ipw.HTML(words)
+    made.add_class("lk-label")
+    return made
+
+
 def _complaint(error: Exception) -> str:
     if isinstance(error, LabError):
         return f"{str(error).rstrip('.')}."

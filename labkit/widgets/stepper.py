@@ -16,7 +16,7 @@ from labkit.trace import MOST_DRAWN, Trace
 from labkit.verdict import Verdict
 from labkit.widgets.marks import dye, label_of, meaning_of
 from labkit.widgets.scene import scene
-from labkit.widgets.shown import LIVE, Shown, bar, button, static
+from labkit.widgets.shown import LIVE, Shown, bar, button, label, static
 
 NO_STEP = '<div class="lk-empty">The lane diagram grows here, with each step that you choose.</div>'
 
@@ -62,7 +62,7 @@ class Stepper(Shown):
         self.goal = goal or (f"Break the property “{breaks}”." if breaks else "")
         self._buttons: dict[Choice, ipw.Button] = {}
         self._workers = [view.name for view in self.play.workers if "/" not in view.name]
-        self._steps, self._others = bar([]), bar([])
+        self._steps, self._faults = bar([label("Who goes next?")]), bar([label("What goes wrong?")])
         self._undo = button("↶ undo", self._does(self.play.undo), tooltip="Take back the last step.")
         self._redo = button("↷ redo", self._does(self.play.redo), tooltip="Take the step again that was undone.")
         self._reset = button("⟲ reset", self._does(self.play.reset), tooltip="Back to the beginning; redo leads on.")
@@ -74,8 +74,8 @@ class Stepper(Shown):
         self.show(
             *([head] if self.goal else []),
             self._steps,
-            self._others,
-            bar([self._undo, self._redo, self._reset]),
+            self._faults,
+            bar([label("Back and again"), self._undo, self._redo, self._reset]),
             self.status,
             self.result,
             self.scene,
@@ -84,6 +84,7 @@ class Stepper(Shown):
         )
         for choice in self._usual():
             self._button_for(choice)
+        self._faults.layout.display = "flex" if len(self._faults.children) > 1 else "none"
         self._refresh()
 
     @classmethod
@@ -160,7 +161,7 @@ class Stepper(Shown):
     def _button_for(self, choice: Choice) -> ipw.Button:
         if choice not in self._buttons:
             made = button(label_of(choice, self._workers), self._does(lambda: self.play.take(choice)))
-            box = self._steps if choice.kind == "step" else self._others
+            box = self._faults if choice.is_fault else self._steps
             if choice.kind == "step":
                 made.add_class("lk-step")
                 dye(made, self._workers.index(choice.process or ""))
@@ -239,13 +240,18 @@ class Stepper(Shown):
         verdict = self.play.explore()
         best = verdict.violations.get(name)
         if best is None:
-            return f"<p>Yours: {own.length} steps. The search did not find it in {verdict.states:,} states.</p>"
-        said = f"yours: {own.length} steps; the shortest: {best.length} steps"
+            return f"<p>Yours: {steps(own.length)}. The search did not find it in {verdict.states:,} states.</p>"
+        said = f"yours: {steps(own.length)}; the shortest: {steps(best.length)}"
         praise = (
             "Nobody can do it in fewer." if own.length <= best.length else "There is a shorter way. Can you find it?"
         )
         cards = "".join(_card(title, trace) for title, trace in (("yours", own), ("the shortest", best)))
-        more = f'<details><summary>Show both, side by side</summary><div class="lk-grid">{cards}</div></details>'
+        more = f'<details><summary>Side by side, step by step</summary><div class="lk-grid">{cards}</div></details>'
+        lines = "".join(
+            f'<tr><th scope="row">{title}</th><td class="lk-mono">{html.escape(str(trace.schedule))}</td></tr>'
+            for title, trace in (("yours", own), ("the shortest", best))
+        )
+        more = f'<table class="lk-table">{lines}</table>{more}'
         return f'<div class="lk-say lk-good"><strong>{said}.</strong> {praise}{more}</div>'
 
     # ---- where no view can be
@@ -277,6 +283,11 @@ def up_to_violation(trace: Trace, name: str) -> Trace:
     number = next(broken.number for broken in trace.violations if broken.property == name)
     kept = tuple(broken for broken in trace.violations if broken.number <= number)
     return Trace(trace.workers, trace.events[:number], kept, trace.over and number == len(trace.events))
+
+
+def steps(count: int) -> str:
+    """So many steps, in words."""
+    return f"{count} {'step' if count == 1 else 'steps'}"
 
 
 def _card(title: str, trace: Trace) -> str:

@@ -8,8 +8,7 @@ import ipywidgets as ipw
 
 from labkit.incidents.one_order import OneOrder
 from labkit.incidents.rollout import Rollout
-from labkit.plots.deploy_timeline import deploy_timeline
-from labkit.plots.figure import Picture
+from labkit.plots import Picture, deploy_timeline
 from labkit.search.every_schedule import explore
 from labkit.verdict import Verdict
 from labkit.widgets.shown import LIVE, Shown, static
@@ -18,10 +17,10 @@ from labkit.workers import Timings
 ENOUGH_STATES = 400  # a slider that is moved should answer at once
 JOBS = 4
 _NAMES = {
-    "visibility_timeout": ("visibility timeout", "s", 10, 180),
-    "job_seconds": ("job duration", "s", 5, 120),
-    "heartbeat": ("heartbeat every", "s; 0: none", 0, 60),
-    "grace_period": ("grace period", "s", 0, 120),
+    "visibility_timeout": ("visibility timeout", 10, 180),
+    "job_seconds": ("job duration", 5, 120),
+    "heartbeat": ("heartbeat every (0: never)", 0, 60),
+    "grace_period": ("grace period", 0, 120),
 }
 
 
@@ -42,15 +41,16 @@ class Tuner(Shown):
         super().__init__("tuner")
         values = (visibility_timeout, job_seconds, heartbeat, grace_period)
         self.sliders: dict[str, ipw.IntSlider] = {}
-        rows = []
-        for (name, (label, unit, low, high)), value in zip(_NAMES.items(), values, strict=True):
+        rows: list[ipw.Widget] = []
+        for (name, (words, low, high)), value in zip(_NAMES.items(), values, strict=True):
             if not low <= value <= high:
                 raise ValueError(f"{name} is {value!r}; the slider goes from {low} to {high} seconds")
-            slider = ipw.IntSlider(value, low, high, 5, description=label, continuous_update=False)
-            slider.style.description_width, slider.layout.width = "130px", "480px"
+            slider = ipw.IntSlider(value, low, high, 5, description=f"{words}, s", continuous_update=False)
+            slider.style.description_width, slider.layout.width = "190px", "560px"
             slider.observe(self.guarded(self._refresh), "value")
             self.sliders[name] = slider
-            rows.append(ipw.HBox([slider, ipw.HTML(f'<span class="lk-quiet">{unit}</span>')]))
+            slider.layout.max_width = "100%"
+            rows.append(slider)
         self.advice, self.picture = ipw.HTML(), ipw.HTML()
         self.picture.add_class("lk-picture")
         self.show(*rows, self.status, self.advice, self.picture)
@@ -117,7 +117,7 @@ class Tuner(Shown):
     @property
     def text(self) -> str:
         """The numbers and what follows from them, as plain text."""
-        numbers = ", ".join(f"{label} {self.sliders[name].value} s" for name, (label, *_) in _NAMES.items())
+        numbers = ", ".join(f"{words} {self.sliders[name].value} s" for name, (words, *_) in _NAMES.items())
         fits = self._problems or ["these numbers fit together"]
         told = self._picture.text.rpartition("\n")[2]
         return "\n".join([f"Tuner: {numbers}. {LIVE}", self._words, *fits, f"One deploy: {told}"])
