@@ -12,7 +12,7 @@ CSS = f"""
 .lk .lk-facts {{ margin-top: 10px; }}
 .lk .lk-facts .lk-card {{ min-height: 84px; }}
 .lk .lk-bar > .widget-html {{ width: auto; flex: none; }}
-.lk .lk-bar > .lk-label {{ width: 120px; color: {QUIET}; }}
+.lk .lk-bar > .lk-label {{ width: 136px; color: {QUIET}; }}
 .lk .lk-bar > .lk-short {{ flex: 0 1 220px; }}
 .lk .lk-columns {{ align-items: flex-start; }}
 .lk .lk-column {{ flex: 1 1 320px; gap: 4px; overflow: visible; }}
@@ -39,8 +39,8 @@ CSS = f"""
 .lk .lk-code {{ margin: 6px 0; padding: 4px 0; background: {SOFT}; overflow-x: auto; font-size: 12.5px;
   line-height: 1.45; }}
 .lk .lk-code, .lk .lk-mono {{ font-family: {CODE}; }}
-.lk .lk-line {{ display: block; padding: 0 6px; white-space: pre; width: max-content; min-width: 100%;
-  box-sizing: border-box; }}
+.lk .lk-line {{ display: block; padding: 0 6px 0 calc(7ch + 6px); text-indent: -7ch; white-space: pre-wrap;
+  overflow-wrap: anywhere; }}
 .lk .lk-now {{ background: rgba(230, 159, 0, .30); font-weight: 700; }}
 .lk table.lk-table {{ border-collapse: collapse; font-size: 12.5px; margin: 2px 0; width: auto; }}
 .lk table.lk-table th, .lk table.lk-table td {{ text-align: left; padding: 1px 12px 1px 0; vertical-align: top;

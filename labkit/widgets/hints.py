@@ -57,9 +57,7 @@ class Hints(Shown):
             raise LabError("the solution opens after your first attempt: check what you have, however little it is")
         self.level = max(self.level, level)
         self._refresh()
-        self.say(
-            f"{name.capitalize()}: {self._pieces[level - 1][1]}" if name != "solution" else "The solution is below."
-        )
+        self.hush()  # the piece speaks for itself
 
     @property
     def is_locked(self) -> bool:
@@ -69,7 +67,8 @@ class Hints(Shown):
     def _refresh(self) -> None:
         for place, made in enumerate(self._buttons, 1):
             made.disabled = place > self.level + 1
-        self.opened.value = "".join(self._piece(*piece) for piece in self._pieces[: self.level])
+        pieces = "".join(self._piece(*piece) for piece in self._pieces[: self.level])
+        self.opened.value = f'<div role="status" aria-live="polite">{pieces}</div>' if pieces else ""
 
     @staticmethod
     def _piece(name: str, words: str) -> str:

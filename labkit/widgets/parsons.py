@@ -69,7 +69,7 @@ class Parsons(Shown):
         failovers: int = 0,
         seed: int = 0,
     ) -> None:
-        super().__init__("cards to order")
+        super().__init__("parsons")
         self._play = Play(scenario, "", Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers), seed)
         names = [prop.name for prop in self._play.properties]
         if breaks not in names:

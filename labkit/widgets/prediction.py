@@ -25,7 +25,7 @@ class Prediction(Shown):
     """A question to answer before you look.
 
     The answer is kept for `compare`, in a later cell, and for `recap`. A question that is asked again, because its cell
-    is run again, still has its answer; once it was compared, the answer stays as it is.
+    is run again, still has its answer; an answer that was compared stays as it is.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Prediction(Shown):
         before = _kept.get(question)
         self.said: Said | None = before.said if before is not None else None
         self.actual: Any = before.actual if before is not None else None
-        self.is_compared: bool = before is not None and before.is_compared
+        self.is_seen: bool = before is not None and before.is_seen
         _kept[question] = self
         self.box = ipw.Text(placeholder="your answer" if text else "a number")
         self.box.add_class("lk-answer" if text else "lk-short")
@@ -54,6 +54,11 @@ class Prediction(Shown):
             self.status,
         )
         self._refresh()
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was compared, and stays as it is."""
+        return self.is_seen and self.said is not None
 
     @property
     def value(self) -> Said | None:
@@ -84,7 +89,7 @@ class Prediction(Shown):
         return int(number) if number.is_integer() else number
 
     def _keep(self, said: Said) -> None:
-        if self.is_compared:
+        if self.is_settled:
             raise NoPrediction(f"you have seen what happened; your prediction stays: {_shown(self.said)}")
         self.said = said
         self._refresh()
@@ -95,8 +100,8 @@ class Prediction(Shown):
             pick.description = f"✓ {choice}" if picked else choice
             (pick.add_class if picked else pick.remove_class)("lk-picked")
         for control in (*self._picks, self.box, self._record):
-            control.disabled = self.is_compared
-        if self.is_compared:
+            control.disabled = self.is_settled
+        if self.is_settled:
             self.say(self._compared())
         elif self.said is None:
             self.say("No prediction yet. Say what you expect, then run the next cells.")
@@ -112,7 +117,7 @@ class Prediction(Shown):
         ----------
         actual: what happened: a number, or text.
         """
-        self.actual, self.is_compared = actual, True
+        self.actual, self.is_seen = actual, True
         self._refresh()
         display(Comparison(self))  # type: ignore[no-untyped-call]
 
@@ -207,7 +212,7 @@ def _cell(text: str, tag: str = "td") -> str:
 
 def recap() -> None:
     """Show all predictions of this notebook that were compared: you said, it did."""
-    display(Recap([each for each in _kept.values() if each.is_compared]))  # type: ignore[no-untyped-call]
+    display(Recap([each for each in _kept.values() if each.is_seen]))  # type: ignore[no-untyped-call]
 
 
 def forget() -> None:

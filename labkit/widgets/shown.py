@@ -25,7 +25,7 @@ class Shown(ABC):
 
     Parameters
     ----------
-    name: what it is, as a reader hears it.
+    name: what it is, in one word; the view's class is `lk-NAME`.
     """
 
     def __init__(self, name: str) -> None:
@@ -34,6 +34,7 @@ class Shown(ABC):
         self.status.add_class("lk-status")
         self.view = ipw.VBox()
         self.view.add_class("lk")
+        self.view.add_class(f"lk-{name}")
         self._said = ""
 
     def show(self, *parts: ipw.Widget) -> None:
@@ -60,6 +61,10 @@ class Shown(ABC):
         mark = {"good": "✓ ", "bad": "✗ ", "error": "✗ "}.get(kind, "")
         live = f'role="{role}" aria-live="{"assertive" if kind == "error" else "polite"}" aria-atomic="true"'
         self.status.value = f'<div class="lk-say lk-{kind}" {live}>{mark}{html.escape(text)}</div>'
+
+    def hush(self) -> None:
+        """Say nothing."""
+        self._said = self.status.value = ""
 
     def guarded(self, action: Callable[[], object]) -> Callable[..., None]:
         """A handler that does something and shows, in the widget, what goes wrong."""
