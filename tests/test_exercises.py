@@ -5,7 +5,7 @@ import time
 import pytest
 
 from labkit.errors import LabError
-from labkit.exercises import all_exercises, complete_once, record
+from labkit.exercises import all_exercises, complete_once, lose_the_status, record, say_what_must_hold
 from labkit.exercises.exercise import Exercise
 from labkit.watchdog import watchdog
 from tests.programs import COMPLETE
@@ -185,3 +185,36 @@ def test_a_race_without_faults_is_shown_before_one_that_needs_a_fault():
     answer = complete_once.check(starter)
     assert not any(choice.is_fault for choice in answer.verdict.counterexample.schedule)
     assert "no crash, no pause" in repr(answer)
+
+
+# ---- properties and schedules
+
+
+def test_a_property_that_raises_is_told_apart_from_one_that_is_violated():
+    def slip(lab, jobs):
+        lab.always("x", lambda: jobs.nothing)
+
+    def typo(lab, jobs):
+        lab.allways("x", lambda: True)
+
+    assert "could not be searched" in say_what_must_hold.check(slip).message
+    assert "raised AttributeError" in say_what_must_hold.check(typo).message
+    assert "typo, line" in say_what_must_hold.check(typo).message
+
+
+def test_properties_that_accept_everything_are_no_answer():
+    def anything(lab, jobs):
+        lab.always("fine", lambda: True)
+        lab.at_end("fine, too", lambda: True)
+
+    assert "You accept a program" in say_what_must_hold.check(anything).message
+
+
+@pytest.mark.parametrize("schedule", ["watcher A A watcher", "A watcher A watcher", "watcher A A A watcher"])
+def test_any_schedule_that_breaks_it_will_do(schedule):
+    assert lose_the_status.check(schedule).passes
+
+
+def test_a_schedule_is_shown_as_a_picture_with_or_without_success():
+    for schedule in ("watcher A A watcher", "A A A watcher"):
+        assert "<img" in lose_the_status.check(schedule)._repr_html_()

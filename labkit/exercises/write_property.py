@@ -6,11 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from labkit.errors import LabError
 from labkit.exercises.answer import Answer
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.write_program import MOST_SECONDS, MOST_STATES
 from labkit.lab import Lab
 from labkit.search.every_schedule import explore
+from labkit.source import raising_line
+from labkit.verdict import Verdict
 
 # Builds a program's world, without properties, and returns what the learner's function is called with after the lab.
 Build = Callable[[Lab], tuple[Any, ...]]
@@ -30,6 +33,10 @@ class Program:
     build: Build
     told: str
     faults: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Slip(Exception):
+    """The learner's function raised."""
 
 
 class WriteProperty(Exercise):
@@ -53,6 +60,12 @@ class WriteProperty(Exercise):
 
     def judge(self, state_properties: Callable[..., object]) -> Answer:
         """Search the sound program and each mutant with the learner's properties."""
+        try:
+            return self._measure(state_properties)
+        except Slip as slip:
+            return Answer(False, f"{self.names[0]} {slip}. Mend that first.")
+
+    def _measure(self, state_properties: Callable[..., object]) -> Answer:
         sound = self._search(self.sound, state_properties)
         if not sound.properties:
             return Answer(False, "No property is stated yet. Call lab.always or lab.at_end, with a name and a check.")
@@ -66,8 +79,15 @@ class WriteProperty(Exercise):
         return Answer(True, f"{self.praise} {caught}", sound)
 
     @staticmethod
-    def _search(program: Program, state_properties: Callable[..., object]) -> Any:
+    def _search(program: Program, state_properties: Callable[..., object]) -> Verdict:
         def scenario(lab: Lab) -> None:
-            state_properties(lab, *program.build(lab))
+            handed = program.build(lab)
+            try:
+                state_properties(lab, *handed)
+            except LabError:
+                raise  # it says by itself what is wrong with a property
+            except Exception as error:
+                where = raising_line(error.__traceback__)
+                raise Slip(f"raised {type(error).__name__}: {error}" + (f" ({where})" if where else "")) from error
 
         return explore(scenario, max_states=MOST_STATES, max_seconds=MOST_SECONDS, **program.faults)

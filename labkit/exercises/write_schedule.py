@@ -53,9 +53,8 @@ class WriteSchedule(Exercise):
             return Answer(False, f"This order cannot be: {error}.")
         crashes = sum(event.kind == "crash" for event in trace.events)
         if crashes > self.crashes:
-            return Answer(
-                False, f"That takes {crashes} crashes; here {self.crashes or 'none'} is allowed.", None, trace
-            )
+            most = f"at most {self.crashes}" if self.crashes else "none"
+            return Answer(False, f"Crashes in your order: {crashes}. Here {most} may happen.", None, trace)
         if any(found.property == self.breaks for found in trace.violations):
             return Answer(True, self.praise, None, trace, self.scenario)
         if trace.waiting:
