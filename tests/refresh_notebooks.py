@@ -60,6 +60,8 @@ def made_from(source: nbformat.NotebookNode, *, solved: bool) -> nbformat.Notebo
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:02}"
         cell.metadata = nbformat.from_dict({"tags": sorted(tags(cell))} if tags(cell) else {})
+        if cell.source.startswith("Quiz("):
+            cell.metadata["jupyter"] = {"source_hidden": True}  # the right answers stand in it
         for tag in tags(cell):
             if tag.startswith("exercise:"):
                 exercise = exercises[tag.removeprefix("exercise:")]
@@ -77,7 +79,7 @@ def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Notebook
     NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
-        cell.metadata = nbformat.from_dict({key: value for key, value in cell.metadata.items() if key == "tags"})
+        cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k in ("tags", "jupyter")})
         for output in cell.get("outputs", []):
             if "metadata" in output:
                 output.metadata = nbformat.from_dict({})

@@ -6,6 +6,7 @@ import pytest
 
 from labkit.errors import LabError
 from labkit.exercises import all_exercises, complete_once, lose_the_status, record, say_what_must_hold
+from labkit.exercises.answer import with_stepper
 from labkit.exercises.exercise import Exercise
 from labkit.watchdog import watchdog
 from tests.programs import COMPLETE
@@ -77,9 +78,12 @@ def test_three_hints_go_from_a_nudge_to_nearly_the_answer(exercise, capsys):
     assert lines[0] == lines[1] != lines[2] != lines[3] == lines[4]
 
 
-def test_the_solution_is_shown_after_an_attempt_only(exercise, nothing_attempted):
-    assert "First have a go" in repr(exercise.solution)
-    exercise.check()
+def test_the_solution_is_shown_after_an_attempt_only_and_the_untouched_starter_is_none(exercise, nothing_attempted):
+    hints = exercise.hints
+    for attempt, is_one in ((exercise.starting_point, False), ((), True)):
+        exercise.check(*attempt)
+        assert ("First have a go" not in repr(exercise.solution)) is is_one
+        assert hints.is_locked is not is_one
     assert repr(exercise.solution) == exercise.text_of(exercise.reference)
 
 
@@ -122,6 +126,15 @@ def test_the_answer_has_a_picture_and_the_line():
     answer = complete_once.check(starter)
     assert "starter, line" in repr(answer)
     assert "<img" in answer._repr_html_()
+
+
+def test_the_answer_opens_a_stepper_at_the_beginning_of_the_counterexample():
+    answer = complete_once.check(starter)
+    view = with_stepper("words", answer.shown)
+    view.children[-1].click()
+    assert len(view.children) == 2
+    assert "widget-view" in str(answer._repr_mimebundle_())
+    assert "widget-view" not in str(complete_once.check(*complete_once.reference)._repr_mimebundle_())
 
 
 def test_the_answer_names_the_bounds_within_which_the_solution_holds():

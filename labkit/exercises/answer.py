@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
+from typing import Any
 
-from labkit.lab import Scenario
+import ipywidgets as ipw
+
 from labkit.trace import Trace
 from labkit.verdict import Verdict
+from labkit.widgets import Stepper
 
 
 @dataclass(frozen=True)
@@ -20,14 +23,12 @@ class Answer:
     message: what to look at next.
     verdict: what the search said; None when the attempt could not be searched.
     trace: an execution to look at; if None, the counterexample of the verdict, if there is one.
-    scenario: the world that the attempt was put into, so that the execution can be stepped through.
     """
 
     passes: bool
     message: str
     verdict: Verdict | None = None
     trace: Trace | None = None
-    scenario: Scenario | None = None
 
     @property
     def shown(self) -> Trace | None:
@@ -44,6 +45,13 @@ class Answer:
             parts += ["", self.shown.table(source=True)]
         return "\n".join(parts)
 
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        """In a live notebook, also a button that opens the execution in a stepper."""
+        bundle = {"text/plain": repr(self), "text/html": self._repr_html_()}
+        if self.shown is None or self.shown.origin is None:
+            return bundle
+        return {**(with_stepper(bundle["text/html"], self.shown)._repr_mimebundle_() or {}), **bundle}
+
     def _repr_html_(self) -> str:
         parts = [f"<p><strong>{'✓' if self.passes else '✗'} {html.escape(self.message)}</strong></p>"]
         if self.verdict is not None:
@@ -51,3 +59,16 @@ class Answer:
         if self.shown is not None:
             parts.append(self.shown.lanes(source=True)._repr_html_())
         return "\n".join(parts)
+
+
+def with_stepper(words: str, trace: Trace) -> ipw.VBox:
+    """The answer as a view, with a stepper that is made when it is asked for."""
+    view = ipw.VBox([ipw.HTML(words)])
+    button = ipw.Button(description="Step through it", tooltip="Open this execution in a stepper; redo leads through.")
+
+    def open_it(_: ipw.Button) -> None:
+        view.children = (view.children[0], Stepper.of(trace).view)
+
+    button.on_click(open_it)
+    view.children = (*view.children, button)
+    return view

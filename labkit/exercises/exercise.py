@@ -13,6 +13,7 @@ from labkit.exercises.answer import Answer
 from labkit.exercises.listing import listing
 from labkit.exercises.record import record, was_attempted
 from labkit.watchdog import watchdog
+from labkit.widgets import Hints
 
 PATIENCE = 2.0  # seconds of real time without a step, after which a learner's loop is called endless
 
@@ -81,12 +82,19 @@ class Exercise:
     def check(self, *attempt: Any) -> Answer:
         """Judge an attempt; never raises."""
         answer = self._examine(attempt)
-        record(self.name, answer.passes)
+        if not self._is_untouched(attempt):
+            record(self.name, answer.passes)
         return answer
 
     def hint(self, level: int = 1) -> None:
         """Print a hint: 1 is a nudge, 2 a hint, 3 nearly the answer."""
         print(self.levels[min(max(level, 1), len(self.levels)) - 1])
+
+    @property
+    def hints(self) -> Hints:
+        """The three hints, and the solution, each to be opened when it is needed."""
+        solution = self.text_of(self.reference)
+        return Hints(*self.levels, solution=solution, attempted=lambda: was_attempted(self.name))
 
     @property
     def solution(self) -> Code:
@@ -124,6 +132,13 @@ class Exercise:
         return listing(one, name)
 
     # ---- judging
+
+    def _is_untouched(self, attempt: Attempt) -> bool:
+        """Whether this is what stood in the notebook at first: to run it is no attempt."""
+        try:
+            return self.text_of(attempt) == self.text_of(self.starting_point)
+        except (OSError, TypeError, ValueError, SyntaxError):  # no source, or not as many: somebody tried something
+            return False
 
     def judge(self, *attempt: Any) -> Answer:
         """Judge an attempt that has the right form; a subclass says how. May raise."""

@@ -67,16 +67,16 @@ class WriteProgram(Exercise):
         slips = {name: end for name, end in verdict.raised.items() if not _is_allowed(str(end.error), world.may_raise)}
         if slips:
             name, ending = next(iter(slips.items()))
-            return Answer(False, f"Worker {name} {ending}. Mend that first; it is no race.", verdict, scenario=scenario)
+            return Answer(False, f"Worker {name} {ending}. Mend that first; it is no race.", verdict)
         if verdict.outcome == "violated":
             name = next(name for name in world.advice if name in verdict.violations)
             advice, trace = world.advice[name], verdict.violations[name]
             said = advice if isinstance(advice, str) else advice(trace)
-            return Answer(False, said, verdict, trace, scenario)
+            return Answer(False, said, verdict, trace)
         if verdict.outcome == "undetermined":
             endless = "Your code takes too many steps to search them all. Is there a loop that never ends?"
-            return Answer(False, endless, verdict, scenario=scenario)
-        return Answer(True, self.praise, verdict, scenario=scenario)
+            return Answer(False, endless, verdict)
+        return Answer(True, self.praise, verdict)
 
 
 def _search(scenario: Scenario, **faults: Any) -> Verdict:

@@ -56,11 +56,11 @@ class WriteSchedule(Exercise):
             most = f"at most {self.crashes}" if self.crashes else "none"
             return Answer(False, f"Crashes in your order: {crashes}. Here {most} may happen.", None, trace)
         if any(found.property == self.breaks for found in trace.violations):
-            return Answer(True, self.praise, None, trace, self.scenario)
+            return Answer(True, self.praise, None, trace)
         if trace.waiting:
             unfinished = f"So far nothing is broken, and {' and '.join(trace.waiting)} can still go on: add steps."
-            return Answer(False, unfinished, None, trace, self.scenario)
-        return Answer(False, self.missed, None, trace, self.scenario)
+            return Answer(False, unfinished, None, trace)
+        return Answer(False, self.missed, None, trace)
 
     def _wrong_form(self, attempt: Attempt) -> str:
         if len(attempt) != 1 or not isinstance(attempt[0], (str, Schedule)):
