@@ -12,6 +12,8 @@ from labkit.schedule import Choice, Schedule
 from labkit.source import Line
 
 if TYPE_CHECKING:
+    from labkit.observe.measured import Metrics
+    from labkit.observe.tracing import Spans
     from labkit.plots.figure import Picture
     from labkit.stores.mirror import Comparison
 
@@ -194,6 +196,18 @@ class Trace:
         from labkit.plots.lanes import lanes
 
         return lanes(self, source=source)
+
+    def spans(self) -> Spans:
+        """The execution as spans in the words of OpenTelemetry; see `labkit.observe.spans`."""
+        from labkit.observe.tracing import spans
+
+        return spans(self)
+
+    def metrics(self) -> Metrics:
+        """The metrics that the execution would have exported; see `labkit.observe.metrics`."""
+        from labkit.observe.measured import metrics
+
+        return metrics(self)
 
     def __repr__(self) -> str:
         return self.table()

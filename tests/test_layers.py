@@ -35,8 +35,15 @@ LAYERS = [
     "stores",
 ]  # from top to bottom
 # The engine's own files stand between the searches and the stores; these few are below both.
-# A trace can draw itself, and imports the drawing only then.
-ALLOWED = {("labkit.trace", "labkit.plots.lanes"), ("labkit.trace", "labkit.plots.figure")}
+# Traces, spans and alerts can draw themselves, and import the drawing only then.
+ALLOWED = {
+    *(
+        ("labkit.trace", f"labkit.{name}")
+        for name in ("plots.lanes", "plots.figure", "observe.tracing", "observe.measured")
+    ),
+    *(("labkit.observe.tracing", f"labkit.plots.{name}") for name in ("figure", "span_rows")),
+    *(("labkit.observe.alerting", f"labkit.plots.{name}") for name in ("figure", "alerting")),
+}
 GROUND = {"errors", "source", "schedule", "watchdog", "actor", "process", "threads", "interception"}
 
 

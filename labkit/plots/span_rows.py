@@ -1,0 +1,187 @@
+"""The waterfall: a row for each span, a bar from its beginning to its end; what two workers did at once is shaded."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+
+from labkit.observe.span import Span
+from labkit.plots.canvas import canvas, write
+from labkit.plots.figure import Picture, as_twin
+from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
+
+WIDTH, ROW, BAR, MARGIN = 8.6, 0.24, 0.15, 0.2  # inches
+MOST_ROWS = 60
+STEPS = (1, 2, 5)
+LEGEND = (
+    "bar: a span, in the look of its worker, with how long it took · small mark: it took no time · ✗: its worker was "
+    "killed, so no exporter ever sent it · shaded: two workers work on one job"
+)
+
+
+@matplotlib.rc_context(matplotlib.rcParamsDefault)
+def waterfall(spans: Iterable[Span]) -> Picture:
+    """Draw spans over time.
+
+    Parameters
+    ----------
+    spans: those of one job, or few; of more than sixty, the first sixty are drawn, and the picture says so.
+    """
+    every = _in_order(tuple(spans))
+    shown = every[:MOST_ROWS]
+    workers = list(dict.fromkeys(span.worker for span in sorted(shown, key=lambda span: span.start)))
+    scale = _Scale(shown)
+    told = _told(every, len(shown))
+    room = int((WIDTH - 2 * MARGIN) / CHARACTER) - 4
+    words = [line for text in (told, "", LEGEND) for line in textwrap.wrap(text, room) or [""]]
+    axis = MARGIN + ROW * len(shown) + 0.1
+    figure, axes = canvas(WIDTH, axis + 0.5 + 0.19 * (len(words) + 1))
+    for start, end in both_at_work(shown):
+        _shade(axes, scale.x(start), scale.x(end), MARGIN, axis)
+    _draw_time(axes, scale, MARGIN, axis)
+    for place, span in enumerate(shown):
+        _draw(axes, span, scale, MARGIN + ROW * (place + 0.5), workers.index(span.worker))
+    for place, line in enumerate(words):
+        bold = place < len(textwrap.wrap(told, room))
+        y = axis + 0.55 + 0.19 * place
+        write(axes, MARGIN, y, line, color=INK if bold else QUIET, fontweight="bold" if bold else "normal")
+    text = "\n".join([*map(_row, shown), "", told])
+    return Picture(figure, f"Waterfall of {len(shown)} spans. {told}", text, as_twin(text))
+
+
+class _Scale:
+    """Where a time stands; times are counted from the first span."""
+
+    def __init__(self, shown: Sequence[Span]) -> None:
+        self.first = min((span.start for span in shown), default=0)
+        self.last = max([span.end for span in shown], default=0)
+        self.last = max(self.last, self.first + 1_000)
+        self.left = MARGIN + CHARACTER * (max((len(_title(span)) for span in shown), default=0) + 3)
+        # Room for what is written beside the last bar.
+        self.inches = (WIDTH - self.left - CHARACTER * 11) / (self.last - self.first)
+
+    def x(self, time: int) -> float:
+        return self.left + (time - self.first) * self.inches
+
+    @property
+    def step(self) -> int:
+        """Microseconds between two ticks, so that they stand far enough apart."""
+        sizes = (size * 10**power for power in range(10) for size in STEPS)
+        return next((size for size in sizes if size * self.inches >= 0.8), 10**10)
+
+
+def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
+    """When two workers worked on one job at the same time."""
+    works = [span for span in spans if span.kind == "CONSUMER"]
+    found = [
+        (max(one.start, other.start), min(one.end, other.end))
+        for place, one in enumerate(works)
+        for other in works[place + 1 :]
+        if one.worker != other.worker and one.trace_id == other.trace_id
+    ]
+    return sorted((start, end) for start, end in found if start < end)
+
+
+def _in_order(spans: tuple[Span, ...]) -> list[Span]:
+    """Each span, followed by those that belong to it."""
+    known = set(map(id, spans))
+    below: dict[int, list[Span]] = {}
+    for span in spans:
+        below.setdefault(id(span.parent) if id(span.parent) in known else 0, []).append(span)
+    order: list[Span] = []
+
+    def add(parent: int) -> None:
+        for span in sorted(below.get(parent, ()), key=lambda one: one.start):
+            order.append(span)
+            add(id(span))
+
+    add(0)
+    return order
+
+
+def _title(span: Span) -> str:
+    attempt = span.attributes.get("labkit.message.delivery_count")
+    again = f" #{attempt}" if attempt and span.kind == "CONSUMER" else ""
+    return f"{span.worker}  {'  ' * min(span.depth, 3)}{span.name}{again}"
+
+
+def _took(span: Span) -> str:
+    if span.start == span.end:
+        return span.error
+    took = f"{span.seconds:.3g} s" if span.seconds >= 1 else f"{span.seconds * 1e3:.3g} ms"
+    return f"{took}{' ✗' if span.lost else ''}"
+
+
+def _draw(axes: Axes, span: Span, scale: _Scale, y: float, index: int) -> None:
+    style = look(index)
+    title = _title(span)
+    axes.plot([MARGIN], [y], style.marker, color=style.color, markeredgecolor=INK, markersize=6)
+    write(axes, MARGIN + 0.14, y, title, fontweight="bold" if span.kind in ("PRODUCER", "CONSUMER") else "normal")
+    x, end = scale.x(span.start), scale.x(span.end)
+    if span.start == span.end:
+        ink = DARK_ALARM if span.error else style.color
+        axes.plot([x], [y], "X" if span.error else style.marker, color=ink, markeredgecolor=INK, markersize=6, zorder=4)
+    else:
+        thin = span.kind == "INTERNAL"
+        height = BAR * (0.45 if thin else 1)
+        for hatch, face in (("", PAPER), (style.hatch, "none")):
+            bar = Rectangle((x, y - height / 2), end - x, height, facecolor=face, edgecolor=style.color, zorder=3)
+            bar.set_hatch(hatch)
+            axes.add_patch(bar)
+        if span.lost:
+            axes.plot([end], [y], "x", color=DARK_ALARM, markersize=9, markeredgewidth=2.4, zorder=5)
+    took = _took(span)
+    if took:
+        write(axes, end + 0.1, y, took, color=DARK_ALARM if span.error else INK, zorder=4, bbox=_PAPER)
+
+
+_PAPER = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.4}
+
+
+def _shade(axes: Axes, x: float, end: float, top: float, bottom: float) -> None:
+    axes.add_patch(Rectangle((x, top), end - x, bottom - top, facecolor=ALARM_PAPER, edgecolor="none", zorder=0))
+    for edge in (x, end):
+        axes.plot([edge, edge], [top, bottom], color=DARK_ALARM, linewidth=0.9, linestyle=(0, (4, 3)), zorder=0.5)
+
+
+def _draw_time(axes: Axes, scale: _Scale, top: float, axis: float) -> None:
+    axes.plot([scale.left, scale.x(scale.last)], [axis, axis], color=INK, linewidth=1)
+    tick = 0
+    while tick <= scale.last - scale.first:
+        x = scale.left + tick * scale.inches
+        axes.plot([x, x], [top, axis], color=FAINT, linewidth=0.6, zorder=0.2)
+        axes.plot([x, x], [axis, axis + 0.06], color=INK, linewidth=1)
+        shown = f"+{tick / 1e6:g} s" if scale.step >= 1_000_000 or not tick else f"+{tick / 1e3:g} ms"
+        write(axes, x, axis + 0.19, shown if tick else "0", ha="center")
+        tick += scale.step
+
+
+def _told(spans: Sequence[Span], drawn: int) -> str:
+    """What the picture shows, in a sentence or two."""
+    if not spans:
+        return "There is no span."
+    works = [span for span in spans if span.kind == "CONSUMER"]
+    workers = sorted({span.worker for span in works})
+    begins = f"It begins {min(span.start for span in spans) / 1e6:g} s after the start."
+    jobs = len({span.trace_id for span in works})
+    said = f"{jobs} job{'s' * (jobs != 1)}, worked on {len(works)} time{'s' * (len(works) != 1)}"
+    said += f" by {', '.join(workers)}" if workers else ""
+    together = both_at_work(spans)
+    if together:
+        seconds = sum(end - start for start, end in together) / 1e6
+        said += (
+            f"; {seconds:.3g} s of it by two at once" if seconds >= 1 else f"; {seconds * 1e3:.3g} ms by two at once"
+        )
+    lost = sum(span.lost for span in works)
+    said += f"; {lost} cut off" if lost else ""
+    left = f" The first {drawn} of {len(spans)} spans are drawn; choose with of_job()." if drawn < len(spans) else ""
+    return f"{said}. {begins}{left}" if works else f"{len(spans)} spans. {begins}{left}"
+
+
+def _row(span: Span) -> str:
+    links = "  linked to its producer" if span.links and span.kind == "CONSUMER" else ""
+    return f"{span.start / 1e6:>10.3f} s  {_title(span):<32}  {_took(span)}{links}".rstrip()
