@@ -48,7 +48,8 @@ class Production:
     ----------
     orders: how many there are.
     every: seconds between two.
-    sent_twice: of how many orders one is sent again at once, by a client that did not wait; 0 for none.
+    sent_twice: of how many orders one is sent again, by a client that did not wait; 0 for none.
+    sent_again: how many orders later that is; 0 for at once.
     job_seconds: how long a job takes, a fifth more or less.
     slow_every: of how many orders one takes longer; 0 for none.
     slow_seconds: how long that one takes.
@@ -68,18 +69,19 @@ class Production:
     idempotent: whether each order has a record in the database: claimed, then done.
     """
 
-    orders: int = 100
-    every: float = 5
+    orders: int = 80
+    every: float = 6
     sent_twice: int = 0
-    job_seconds: float = 8
+    sent_again: int = 0
+    job_seconds: float = 10
     slow_every: int = 0
     slow_seconds: float = 45
     first_job_seconds: float = 0
     visibility_timeout: float = 60
     old_receipts: str = "delete"
     poll: float = 0
-    ready: float = 230
-    deploy: float = 242
+    ready: float = 241
+    deploy: float = 243
     grace_period: float = 30
     on_sigterm: str = "drain"
     ack: str = "after"
@@ -136,9 +138,10 @@ def sell(r: redis.Redis, plan: Production) -> None:
     queue = VisibilityQueue(r, QUEUE)
     print_event({"event": "queue.ready", "queue": QUEUE, "visibility_timeout": plan.visibility_timeout})
     for number in range(1, plan.orders + 1):
-        order = order_of(number)
-        ids = {"job_id": f"q-{7800 + number}", "event_id": f"evt-{900 + number}", "order_id": order}
-        for _ in range(2 if plan.sent_twice and number % plan.sent_twice == 0 else 1):
+        again = number - plan.sent_again
+        numbers = [number, again] if plan.sent_twice and again > 0 and again % plan.sent_twice == 0 else [number]
+        for one in numbers:
+            ids = {"job_id": f"q-{7800 + one}", "event_id": f"evt-{900 + one}", "order_id": order_of(one)}
             queue.send(ids)
             print_event({"event": "job.enqueued", "queue": QUEUE, **ids})
         time.sleep(plan.every)

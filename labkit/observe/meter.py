@@ -43,6 +43,7 @@ class Meter:
         self._deliveries = Deliveries(queue)
         self._hidden: dict[str, int] = {}  # by job, until when its latest delivery is hidden
         self._sent: dict[str, list[int]] = {}  # by job, when its messages were sent that are not settled
+        self._given_back: set[str] = set()
         self._queue_of: dict[str, str] = {}
         self._timeouts: dict[str, float] = {}
         self._acquired: dict[tuple[str, str], int] = {}
@@ -73,7 +74,9 @@ class Meter:
 
         self.sent = counter("messages_sent", "Messages that producers sent.")
         self.received = counter("messages_received", "Messages that workers received, each delivery counted.")
-        self.redelivered = counter("messages_redelivered", "Deliveries that were not a message's first.")
+        self.redelivered = counter(
+            "messages_redelivered", "Deliveries of what was not settled in time, nor given back."
+        )
         self.acked = counter("messages_acked", "Messages that workers deleted; stale: too late.", "queue", "result")
         self.released = counter("messages_released", "Messages that workers gave back.")
         self.dead = counter("messages_dead_lettered", "Messages that became dead letters.")
@@ -165,6 +168,7 @@ class Meter:
         elif record.event == "job.released":
             self.released.add(queue)
             self._hidden.pop(job, None)
+            self._given_back.add(job)
         elif record.event == "job.dead_lettered":
             self.dead.add(queue)
             self._settle(job)
@@ -173,9 +177,10 @@ class Meter:
         self.received.add(queue)
         self._queue_of[job] = queue
         if (record.fields.get("attempt") or 1) > 1:
-            self.redelivered.add(queue)
+            self.redelivered.add(queue, by=job not in self._given_back)
         elif job in self._sent:
             self.wait.observe((record.time - self._sent[job][0]) / 1e6, queue)
+        self._given_back.discard(job)
         self._sent.setdefault(job, [record.time])
         self._hidden[job] = record.time + round(1e6 * self._timeouts.get(queue, float(2**40)))
 

@@ -162,7 +162,7 @@ class _Reader:
             return inner
         if text == "-":
             self.advance()
-            return Operation("-", Number(0), self.single())
+            return Operation("-", Number(0.0), self.single())
         if kind == "number":
             return Number(float(self.advance()))
         if kind != "name":

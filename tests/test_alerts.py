@@ -1,0 +1,244 @@
+"""Which alert tells of which root cause; the rules by Prometheus' own tool; the lab's evaluator against it."""
+
+import random
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+import labkit
+from labkit import LabError
+from labkit.incidents.causes import ROOT_CAUSES
+from labkit.observe import Rule, alerts, load_rules, metrics
+from labkit.observe.evaluation import evaluate, increase
+from labkit.observe.promql import PromQLError, metric_names, parse, seconds
+from labkit.observe.rules import active
+from labkit.observe.series import Series
+from tests import promtool
+from tests.pictures import assert_readable
+
+FOLDER = Path(labkit.__file__).parent / "observe" / "provisioned" / "prometheus"
+
+FIRES = {
+    "nothing": {},
+    "no drain": {"MessagesRedelivered": 345},
+    "no drain, idempotent": {
+        "IdempotencyConflictsAfterDeploy": 315,
+        "MessagesRedelivered": 345,
+        "OldestMessageTooOld": 405,
+    },
+    "short visibility timeout": {
+        "JobOnSeveralWorkers": 90,
+        "MessagesRedelivered": 120,
+        "JobsNearVisibilityTimeout": 135,
+    },
+    "check-then-set lock": {"JobOnSeveralWorkers": 180},
+    "lock kept by the dead": {"LockTimeouts": 285, "MessagesRedelivered": 315, "OldestMessageTooOld": 345},
+    "nobody polls": {"SendsMinusAcks": 345, "OldestMessageTooOld": 420},
+    "ack first": {},
+    "no idempotency": {},
+}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return {name: cause.alerts() for name, cause in ROOT_CAUSES.items()}
+
+
+@pytest.mark.parametrize("cause", ROOT_CAUSES)
+def test_each_root_cause_has_alerts_of_its_own(found, cause):
+    assert found[cause].fired == FIRES[cause]
+
+
+def test_each_rule_fires_for_one_cause_and_stays_silent_for_another(found):
+    for rule in load_rules():
+        fires = [name for name, one in found.items() if rule.name in one.fired]
+        assert 0 < len(fires) < len(found), rule.name
+
+
+def test_no_alert_tells_of_what_nothing_counts():
+    twice, lost = metrics(ROOT_CAUSES["no idempotency"].run()), metrics(ROOT_CAUSES["ack first"].run())
+    assert twice.value("labkit_effects_total", effect="mail", result="applied") == 95  # for 80 orders
+    assert lost.value("labkit_effects_total", effect="push", result="applied") == 78  # and no alert, see above
+    assert lost.value("labkit_messages_acked_total", result="ok") == 80
+
+
+@pytest.mark.parametrize("cause", ["nothing", "short visibility timeout", "lock kept by the dead"])
+def test_the_alert_timeline_can_be_read(found, cause):
+    picture = found[cause].timeline()
+    assert_readable(picture)
+    assert ("No alert fires." in picture.alt) == (not FIRES[cause])
+
+
+def test_the_table_says_what_fires_when_and_what_is_silent(found):
+    rows = {line.split()[0]: line for line in found["nobody polls"].table().splitlines()}
+    assert re.match(r"SendsMinusAcks +345 s", rows["SendsMinusAcks"])
+    assert rows["LockTimeouts"].split() == ["LockTimeouts", "silent"]
+    assert repr(found["nobody polls"]) == found["nobody polls"].table()
+
+
+def test_promtool_accepts_the_rules():
+    answer = promtool.run("check", "rules", "rules.yml", cwd=FOLDER)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+def test_promtool_finds_that_each_rule_fires_where_it_should_and_nowhere_else():
+    answer = promtool.run("test", "rules", "rules_test.yml", cwd=FOLDER)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    text = (FOLDER / "rules_test.yml").read_text()
+    for rule in load_rules():
+        cases = re.findall(rf"alertname: {rule.name}\n( +exp_alerts)?", text)
+        assert {bool(case) for case in cases} == {True, False}, rule.name
+
+
+@pytest.mark.parametrize(
+    "change", [("> 0.02", "> 0.2"), ("for: 1m", "for: 20m"), ("0.8 *", "1.8 *"), ("timeout", "busy")]
+)
+def test_promtool_finds_a_rule_that_was_broken(tmp_path, change):
+    text = (FOLDER / "rules.yml").read_text()
+    assert change[0] in text
+    shutil.copy(FOLDER / "rules_test.yml", tmp_path)
+    (tmp_path / "rules.yml").write_text(text.replace(*change))
+    assert promtool.run("test", "rules", "rules_test.yml", cwd=tmp_path).returncode == 1
+
+
+@pytest.mark.parametrize("cause", ROOT_CAUSES)
+def test_promtool_and_the_lab_agree_on_every_alert_at_every_moment(tmp_path, found, cause):
+    one = found[cause]
+    names = {name for rule in one.rules for name in metric_names(rule.tree)}
+    tests = promtool.expected_alerts(one)
+    assert len(tests) > 7 * 30
+    promtool.write_test(tmp_path / "test.yml", FOLDER / "rules.yml", one.series, names, tests)
+    answer = promtool.run("test", "rules", "test.yml", cwd=tmp_path)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+
+
+EXPRESSIONS = (
+    "rate(a_total[1m])",
+    "increase(a_total[5m])",
+    "sum by (queue) (rate(a_total[2m]))",
+    "sum(increase(a_total[2m])) - sum(increase(b_total[2m]))",
+    "max by (queue) (b_total) / min by (queue) (a_total + 1)",
+    "histogram_quantile(0.95, sum by (le) (rate(d_bucket[5m])))",
+    "histogram_quantile(0.5, rate(d_bucket[2m]))",
+    'a_total{result="ok"} > 3',
+    "a_total >= on (queue, result) b_total",
+    "a_total and on (queue) (c > 2)",
+    "a_total unless on (queue) (c > 2)",
+    "c or on (queue) sum by (queue) (b_total)",
+    "-c * 2 + 1",
+    "2 < c",
+)
+
+
+def random_series(seed):
+    """Series as a scraper would have kept them: counters that begin anew, gaps, series that begin late."""
+    chance = random.Random(seed)
+    series = Series()
+    for number in range(40):
+        series.end = 5.0 + 15 * number
+
+    def points(rises, gauge=False):
+        value, first, kept = 0.0, chance.choice([0, 0, 7]), []
+        for number in range(first, 40):
+            value = chance.randrange(5) if gauge else 0.0 if chance.random() < 0.04 else value + chance.randrange(rises)
+            if chance.random() > 0.1:
+                kept.append((5.0 + 15 * number, float(value)))
+        return kept
+
+    for queue in ("x", "y"):
+        for result in ("ok", "stale"):
+            labels = (("queue", queue), ("result", result))
+            series.kept.setdefault("a_total", {})[labels] = points(4)
+            series.kept.setdefault("b_total", {})[labels] = points(3)
+        series.kept.setdefault("c", {})[(("queue", queue),)] = points(0, gauge=True)
+        counts = [0.0, 0.0, 0.0]
+        rows = []
+        for number in range(40):
+            counts[chance.randrange(3)] += chance.randrange(3)
+            rows.append((5.0 + 15 * number, sum(counts[:1]), sum(counts[:2]), sum(counts)))
+        for place, end in enumerate(("1.0", "2.5", "+Inf"), 1):
+            values = [(row[0], row[place]) for row in rows]
+            series.kept.setdefault("d_bucket", {})[(("le", end), ("queue", queue))] = values
+    return series
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_promtool_and_the_lab_agree_on_random_series(tmp_path, seed):
+    series = random_series(seed)
+    tests = []
+    for expression in EXPRESSIONS:
+        for at in (30, 120, 300, 435, 600):
+            vector = evaluate(parse(expression), series, at)
+            tests += promtool.same_value(expression, at, vector)
+    names = {name for expression in EXPRESSIONS for name in metric_names(parse(expression))}
+    promtool.write_test(tmp_path / "test.yml", FOLDER / "rules.yml", series, names, expressions=tests)
+    answer = promtool.run("test", "rules", "test.yml", cwd=tmp_path)
+    assert answer.returncode == 0, (answer.stdout + answer.stderr)[:3000]
+
+
+def test_promtool_finds_an_evaluator_that_carries_nothing_on_to_the_ends(tmp_path):
+    series = random_series(0)
+    points = [point for point in series.kept["a_total"][(("queue", "x"), ("result", "ok"))] if 0 < point[0] <= 300]
+    rise = increase(points, 0, 300)
+    assert rise is not None
+    naive = {(): points[-1][1] - points[0][1]}
+    tests = list(promtool.same_value('increase(a_total{queue="x", result="ok"}[5m])', 300, naive))
+    promtool.write_test(tmp_path / "test.yml", FOLDER / "rules.yml", series, ["a_total"], expressions=tests)
+    assert promtool.run("test", "rules", "test.yml", cwd=tmp_path).returncode == 1
+
+
+def test_a_rule_fires_only_after_it_has_held_for_long_enough():
+    series = Series({"x": {(): [(5.0 + 15 * place, float(4 <= place < 12)) for place in range(40)]}})
+    (held,) = active(Rule("Held", "x > 0", hold=60), series, 300)
+    assert (held.since, held.fired, held.until) == (75, 135, 180)
+    (brief,) = active(Rule("Brief", "x > 0", hold=180), series, 300)
+    assert brief.fired is None
+
+
+def test_a_rule_that_is_loosened_fires_earlier(tmp_path):
+    text = (FOLDER / "rules.yml").read_text().replace("for: 30s", "for: 0s")
+    (tmp_path / "mine.yml").write_text(text)
+    trace = ROOT_CAUSES["no drain"].run()
+    assert alerts(trace, rules=tmp_path / "mine.yml").fired["MessagesRedelivered"] == 315
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("rate(x[5m]", "')' is needed where the end stands"),
+        ("avg_over_time(x[5m])", "the lab knows no 'avg_over_time'"),
+        ('x{a=~"b"}', "needed where '~' stands"),
+        ("x[5m", "']' is needed"),
+        ("x 5", "an operator is needed where '5' stands"),
+        ("", "a number, a metric or a function is needed where the end stands"),
+    ],
+)
+def test_what_the_lab_does_not_read_is_refused_in_words(expression, why):
+    with pytest.raises(PromQLError, match=re.escape(why)):
+        parse(expression)
+
+
+@pytest.mark.parametrize("expression", ["rate(x)", "x[5m]", "x + on (queue) x", "sum(3)", "x and 3"])
+def test_what_has_no_value_is_refused_in_words(expression):
+    labels = [(("a", value), ("queue", "q")) for value in "12"]
+    series = Series({"x": {label: [(5.0, 1.0)] for label in labels}})
+    with pytest.raises(PromQLError):
+        evaluate(parse(expression), series, 10)
+
+
+def test_a_file_that_holds_no_rules_is_refused_in_words(tmp_path):
+    (tmp_path / "mine.yml").write_text("rules: [")
+    with pytest.raises(LabError, match="no file of Prometheus rules"):
+        load_rules(tmp_path / "mine.yml")
+
+
+def test_durations_are_read_as_prometheus_reads_them():
+    assert [seconds(text) for text in ("15s", "1m30s", "2h", "1d")] == [15, 90, 7200, 86400]
+
+
+def test_every_metric_of_a_rule_is_exported(found):
+    kept = set(found["lock kept by the dead"].series.kept)
+    for rule in load_rules():
+        assert metric_names(rule.tree) <= kept, rule.name
