@@ -11,6 +11,8 @@ from labkit.errors import (
 )
 from labkit.execution import replay, run
 from labkit.lab import Lab, Service
+from labkit.processes.live_run import live
+from labkit.processes.live_trace import LiveTrace
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
 from labkit.search.sampling import Sample, sample
@@ -25,6 +27,7 @@ __all__ = [
     "Event",
     "Lab",
     "LabError",
+    "LiveTrace",
     "Nondeterminism",
     "PropertyError",
     "RealServerDiffers",
@@ -39,6 +42,7 @@ __all__ = [
     "Violation",
     "WorkerStuck",
     "explore",
+    "live",
     "replay",
     "run",
     "sample",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -96,12 +96,7 @@ class Lab:
             to several; here it is none, since a request that is sent twice may take effect twice.
         options: as for `redis.Redis`, for example `decode_responses=True`.
         """
-        unknown = sorted(set(options) - _CLIENT_OPTIONS)
-        if unknown:
-            known = ", ".join(sorted(_CLIENT_OPTIONS))
-            raise ScenarioError(f"lab.redis does not take {', '.join(unknown)}; it takes retries, {known}")
-        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
-            raise ScenarioError(f"retries is a number, 0 or more, not {retries!r}")
+        self.check_client(retries, options)
         wanted = (retries, tuple(sorted(options.items())))
         index = self._next_client
         self._next_client += 1
@@ -112,6 +107,16 @@ class Lab:
             client = lab_client(self._perform_redis, retries, **options)
         self._clients[index:] = [(wanted, client)]
         return client
+
+    @staticmethod
+    def check_client(retries: object, options: Mapping[str, Any]) -> None:
+        """`ScenarioError` when `redis` is told what it does not take."""
+        unknown = sorted(set(options) - _CLIENT_OPTIONS)
+        if unknown:
+            known = ", ".join(sorted(_CLIENT_OPTIONS))
+            raise ScenarioError(f"lab.redis does not take {', '.join(unknown)}; it takes retries, {known}")
+        if not isinstance(retries, int) or isinstance(retries, bool) or retries < 0:
+            raise ScenarioError(f"retries is a number, 0 or more, not {retries!r}")
 
     def sql(self) -> SqlConnection:
         """A DB-API connection to the lab's SQLite database; give each worker its own.
@@ -138,11 +143,14 @@ class Lab:
             if current_process() is not None and name not in READY_MADE:
                 raise ScenarioError(f"service {name!r} appears inside a worker; make it in the scenario")
             self.world.add_service(name, deduplicates)
-            self._services[name] = Service(self, name, deduplicates)
+            self._services[name] = self._make_service(name, deduplicates)
         found = self._services[name]
         if found.deduplicates != deduplicates:
             raise ScenarioError(f"service {name!r} was made before with deduplicates={found.deduplicates}")
         return found
+
+    def _make_service(self, name: str, deduplicates: bool) -> Service:
+        return Service(self, name, deduplicates)
 
     @property
     def mail(self) -> Service:

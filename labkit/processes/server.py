@@ -40,7 +40,8 @@ def redis_server(patience: float = 10.0) -> Iterator[str]:
         port = _free_port()
         log = Path(folder) / "log"
         options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
-        process = subprocess.Popen([binary, *options, "--dir", folder, "--logfile", str(log)])
+        command = [binary, *options, "--dir", folder, "--logfile", str(log)]
+        process = subprocess.Popen(command, start_new_session=True)  # Ctrl-C is not for it
         try:
             _wait_until_it_answers(port, process, log, patience)
             yield f"redis://127.0.0.1:{port}"

@@ -184,17 +184,10 @@ class SqlDatabase:
         return None
 
     def describe(self, request: Statement) -> Description:
-        text = " ".join(request.text.split())
-        for value in request.values:
-            text = text.replace("?", repr(value), 1)
-        return Description("command", text)
+        return Description("command", show_statement(request))
 
     def show_reply(self, request: Statement, reply: Any) -> str:
-        if isinstance(reply, Exception):
-            return f"{type(reply).__name__}: {reply}"
-        if request.verb in ("INSERT", "UPDATE", "DELETE", "REPLACE"):
-            return f"{reply.rowcount} row{'s' * (reply.rowcount != 1)}"
-        return ", ".join(map(str, reply.rows)) if reply.columns else "ok"
+        return show_result(request, reply)
 
     def expiries(self, state: int) -> Mapping[str, int]:
         return {}
@@ -206,6 +199,23 @@ class SqlDatabase:
 
     def adopt(self, portable: Any) -> int:
         return self._states.number(portable)
+
+
+def show_statement(request: Statement) -> str:
+    """A statement for people, with its values."""
+    text = " ".join(request.text.split())
+    for value in request.values:
+        text = text.replace("?", repr(value), 1)
+    return text
+
+
+def show_result(request: Statement, reply: Any) -> str:
+    """What a statement gave, for people."""
+    if isinstance(reply, Exception):
+        return f"{type(reply).__name__}: {reply}"
+    if request.verb in ("INSERT", "UPDATE", "DELETE", "REPLACE"):
+        return f"{reply.rowcount} row{'s' * (reply.rowcount != 1)}"
+    return ", ".join(map(str, reply.rows)) if reply.columns else "ok"
 
 
 def is_write(request: Statement) -> bool:

@@ -1,0 +1,278 @@
+"""Scenarios for real: processes, signals and servers, and a trace that is like any other."""
+
+import os
+
+import pytest
+import redis
+
+from labkit import LabError, PropertyError, ScenarioError, Unsupported, explore, live, run
+from labkit.processes import server
+from labkit.processes.faults import faults_of
+from labkit.processes.real_sql import translated
+from tests import live_scenarios as scenarios
+from tests import programs
+
+
+def told(trace):
+    """What a trace tells but for times and lines."""
+    return [(str(event.choice), event.text, event.reply, event.kind, event.store) for event in trace.events]
+
+
+def test_a_live_and_a_simulated_run_of_one_scenario_tell_the_same_and_draw_alike(redis_url):
+    simulated, lived = run(scenarios.one_after_the_other), live(scenarios.one_after_the_other, redis_url)
+    assert explore(scenarios.one_after_the_other).outcome == "holds"
+    # The order of the two where neither waits for the other is not the same each time.
+    for worker in "AB":
+        assert [each for each in told(lived) if each[0] == worker] == [
+            each for each in told(simulated) if each[0] == worker
+        ]
+    assert lived.workers == simulated.workers
+    assert lived.violations == simulated.violations == ()
+    assert lived.stated == simulated.stated
+    assert lived.over
+    assert "A hands over" in lived.log()
+    for trace in (simulated, lived):
+        picture = trace.lanes(source=True)
+        assert "Lane diagram of" in picture.alt
+        assert trace.table().count("\n") == len(trace.events) + 2
+    marks = {(event.text.split()[0], event.writes) for event in lived.events if event.kind == "command"}
+    assert ("SET", ("lock",)) in marks
+    assert {name for event in lived.events for name in event.expiries} == {"lock"}
+    assert {event.inside.get("B") for event in lived.events} == {None, ("inside",)}
+
+
+def test_a_live_run_never_says_holds(redis_url):
+    trace = live(scenarios.one_after_the_other, redis_url)
+    assert trace.headline == "Observed, not searched: in this one run of 2 processes, every property held."
+    assert "holds" not in trace.observations()
+    assert trace.looked_at == {
+        "at most one mail": "at every moment, afterwards",
+        "one inside": "at every moment, afterwards",
+        "B was there": "at the end",
+    }
+
+
+def test_a_violation_names_the_step_that_is_to_blame(redis_url):
+    trace = live(scenarios.two_mails, redis_url)
+    assert [(each.property, each.number) for each in trace.violations] == [("at most one mail", 2)]
+    assert trace.headline == "Observed, not searched: 'at most one mail' does not hold after step 2."
+    assert "<-- breaks 'at most one mail'" in trace.table()
+
+
+def test_two_workers_in_one_section_are_seen_although_nobody_looked_just_then(redis_url):
+    trace = live(scenarios.both_inside, redis_url)
+    assert [each.property for each in trace.violations] == ["one inside"]
+
+
+@pytest.mark.parametrize(("deduplicates", "effects", "violations"), [(True, 1, 0), (False, 2, 1)])
+def test_attempts_and_effects_of_a_service_are_told_apart(redis_url, deduplicates, effects, violations):
+    trace = live(scenarios.one_key(deduplicates), redis_url)
+    assert (trace.attempts["payments"], trace.effects["payments"]) == (2, effects)
+    assert len(trace.violations) == violations
+    assert f"payments: 2 attempts, {effects} effects" in trace.observations()
+
+
+def test_a_step_after_which_a_worker_is_killed_is_in_the_trace_and_nothing_later_is(redis_url):
+    trace = live(programs.naive, redis_url, faults=[("kill", "A", "step 1"), ("kill", "B", "step 2")])
+    own = {name: [event for event in trace.events if event.choice.process == name] for name in "AB"}
+    assert [event.kind for event in own["A"]] == ["command", "crash"]
+    assert [event.kind for event in own["B"]] == ["command", "command", "crash"]
+    assert trace.exits == {"A": "was killed by SIGKILL", "B": "was killed by SIGKILL"}
+    assert [each.property for each in trace.violations] == ["a completed job's event was published"]
+
+
+@pytest.mark.parametrize("drains", [True, False])
+def test_sigterm_kills_a_worker_unless_it_drains(redis_url, drains):
+    seen = redis.Redis.from_url(redis_url)
+
+    def begun():
+        return list(seen.scan_iter("labkit:*:begun"))
+
+    trace = live(scenarios.drains_or_not(drains), redis_url, faults=[("term", "A", begun)])
+    assert [event.text for event in trace.events if event.kind == "signal"] == ["gets SIGTERM"]
+    assert trace.exits["A"] == ("returned" if drains else "was killed by SIGTERM")
+    assert [each.property for each in trace.violations] == ([] if drains else ["finished"])
+
+
+def test_a_worker_that_starts_later_comes_after_what_it_waited_for(redis_url):
+    seen = redis.Redis.from_url(redis_url)
+    started = [("start", "B", lambda: list(seen.scan_iter("labkit:*:job_status:1")))]
+    trace = live(programs.naive, redis_url, faults=started)
+    assert {event.worker for event in trace.events} == {"A", "B"}
+    assert trace.over
+
+
+def test_random_crashes_are_the_same_for_the_same_seed():
+    for seed in range(20):
+        drawn = [faults_of([], 2, seed, ["A", "B", "C", "D"], {"D"}) for _ in range(2)]
+        assert drawn[0] == drawn[1]
+        assert len({fault.worker for fault in drawn[0]} - {"D"}) == 2
+
+
+def test_what_the_lab_made_on_somebodys_server_is_removed_and_nothing_else(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    client.set("job_status:1", "somebody else's")
+    live(programs.naive, redis_url)
+    live(scenarios.queue_and_database, redis_url)
+    assert client.keys("*") == [b"job_status:1"]
+    assert client.get("job_status:1") == b"somebody else's"
+    client.delete("job_status:1")
+
+
+def test_after_ctrl_c_nothing_is_left_either(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    pids = []
+
+    def interrupt():
+        for key in client.scan_iter("labkit:*:there"):
+            pids.append(int(client.get(key)))
+            raise KeyboardInterrupt
+
+    def scenario(lab):
+        def work(r):
+            r.set("there", os.getpid())
+            r.blpop("never")
+
+        lab.worker("A", work, lab.redis())
+
+    with pytest.raises(KeyboardInterrupt):
+        live(scenario, redis_url, until=interrupt)
+    assert client.keys("*") == []
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+def test_the_taught_parts_work_for_real(redis_url):
+    trace = live(scenarios.queue_and_database, redis_url)
+    assert not trace.violations, trace
+    assert trace.over
+    scripts = {event.text.partition(" ")[0] for event in trace.events if "script" in event.text}
+    assert scripts == {"script"}
+    assert any(event.text == "script 'receive'" or "'receive'" in event.text for event in trace.events)
+
+
+def test_the_same_scenario_runs_on_postgresql_in_a_schema_that_is_dropped(redis_url, postgresql_url):
+    import psycopg
+
+    trace = live(scenarios.queue_and_database, redis_url, postgresql_url)
+    assert not trace.violations, trace
+    assert "PostgreSQL" in trace.servers
+    with psycopg.connect(postgresql_url) as connection:
+        assert connection.execute("SELECT nspname FROM pg_namespace WHERE nspname LIKE 'labkit%'").fetchall() == []
+
+
+def test_every_kind_of_request_is_answered_and_shown_as_in_the_lab(redis_url):
+    simulated, lived = run(scenarios.every_kind), live(scenarios.every_kind, redis_url)
+    assert lived.exits["A"] == "returned"
+    assert [event[1] for event in told(lived)] == [event[1] for event in told(simulated)]
+    assert [event[2] for event in told(lived)] == [event[2] for event in told(simulated)]
+
+
+def test_a_subscriber_hears_what_is_published(redis_url):
+    trace = live(scenarios.news, redis_url)
+    assert not trace.violations, trace
+
+
+def test_a_thread_is_an_actor_of_its_own(redis_url):
+    trace = live(scenarios.beating, redis_url)
+    assert trace.actors == ("A", "A/beat")
+    assert told(trace) == [
+        ("A/beat", "INCRBY beats 1", "1", "command", "redis"),
+        ("A", "GET beats", "1", "command", "redis"),
+    ]
+
+
+def test_when_time_is_up_no_end_is_judged(redis_url):
+    trace = live(scenarios.waits_for_ever, redis_url, seconds=0.3)
+    assert not trace.over
+    assert trace.waiting == ("A",)
+    assert "time was up before A ended" in trace.headline
+
+
+def test_an_error_of_a_worker_is_its_ending_with_its_line(redis_url):
+    def scenario(lab):
+        def work(r):
+            r.get("x")
+            raise ValueError("no such order")
+
+        lab.worker("A", work, lab.redis())
+
+    ending = live(scenario, redis_url).events[-1].ending
+    assert ending.error == "ValueError: no such order"
+    assert "raise ValueError" in ending.line.text
+
+
+# ---- what is refused, in words
+
+
+def test_without_a_redis_server_the_message_says_how_to_get_one(monkeypatch):
+    monkeypatch.setattr(server.shutil, "which", lambda name: None)
+    with pytest.raises(LabError, match="install your system's package `redis-server`"):
+        live(programs.naive)
+
+
+def test_a_server_that_is_not_there_is_named_without_its_password():
+    with pytest.raises(LabError, match="no Redis server to run on") as caught:
+        live(programs.naive, "redis://:secret@127.0.0.1:1")
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "message"),
+    [
+        (("hit", "A", 1), "is no fault; there are kill, term, start"),
+        (("kill", "C", 1), "there is no worker C; there are A, B"),
+        (("kill", "A", "soon"), 'give seconds, "step 3", or a function'),
+        (("kill", "A", -1), "is no time"),
+        ("kill", "is no fault; write"),
+    ],
+)
+def test_a_fault_that_is_none_is_refused(redis_url, fault, message):
+    with pytest.raises(ScenarioError, match=message):
+        live(programs.naive, redis_url, faults=[fault])
+
+
+def test_what_the_lab_itself_has_to_say_of_a_worker_reaches_the_learner(redis_url):
+    def scenario(lab):
+        lab.worker("A", lambda r: r.execute_command("CONFIG GET", "*"), lab.redis())
+
+    with pytest.raises(Unsupported, match="worker A: CONFIG is not for a scenario"):
+        live(scenario, redis_url)
+
+
+def test_a_whole_server_is_never_flushed(redis_url):
+    def scenario(lab):
+        lab.worker("A", lambda r: r.flushall(), lab.redis())
+
+    with pytest.raises(LabError, match="concerns a whole server"):
+        live(scenario, redis_url)
+
+
+def test_a_script_that_leaves_the_prefix_is_stopped_by_the_server(redis_url):
+    def scenario(lab):
+        lab.worker("A", lambda r: r.eval("return redis.call('set', 'other', 1)", 0), lab.redis())
+
+    assert "the script leaves the prefix" in live(scenario, redis_url).exits["A"]
+    assert redis.Redis.from_url(redis_url).get("other") is None
+
+
+def test_a_property_that_writes_is_refused(redis_url):
+    def scenario(lab):
+        r = lab.redis()
+        lab.worker("A", lambda r: r.get("x"), lab.redis())
+        lab.always("nothing", lambda: r.set("x", 1))
+
+    with pytest.raises(PropertyError, match="may only read"):
+        live(scenario, redis_url)
+    assert redis.Redis.from_url(redis_url).keys("*") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SELECT ? FROM t WHERE a = '?' AND b LIKE '%x'", "SELECT %s FROM t WHERE a = '?' AND b LIKE '%%x'"),
+        ("SELECT :name, b::text", "SELECT %(name)s, b::text"),
+    ],
+)
+def test_placeholders_are_those_of_psycopg_but_inside_of_strings(text, expected):
+    assert translated(text) == expected
