@@ -50,6 +50,6 @@ def work(name: str, r: redis.Redis, mail: Service, seconds: float, heartbeat: fl
         mail.send(job.body["order_id"])
 
     hidden = 3 * heartbeat if heartbeat else None
-    Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=False, wait=20, heartbeat=hidden).run(
+    Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=False, wait=20, keep_hidden=hidden).run(
         max_jobs=1
     )

@@ -17,8 +17,7 @@ import redis
 from redis.exceptions import LockError
 
 from labkit import Lab, Trace, run
-from labkit.idempotency import Busy as ClaimedByAnother
-from labkit.idempotency import Done, IdempotencyRecords, transaction
+from labkit.idempotency import Done, IdempotencyRecords, InProgress, transaction
 from labkit.lab import Service
 from labkit.locks import AtomicLock, CheckThenSetLock, UnownedLock
 from labkit.locks.lock import Lock
@@ -188,7 +187,7 @@ class Shop:
             worker_id=self.name,
             deployment_id=self.release,
             ack=plan.ack,
-            heartbeat=plan.visibility_timeout if plan.heartbeat else None,
+            keep_hidden=plan.visibility_timeout if plan.heartbeat else None,
             drains=plan.on_sigterm == "drain",
             retry=RetryPolicy(first_wait=15),
             wait=plan.poll or 20,
@@ -245,7 +244,7 @@ class Shop:
             answer = records.claim(order, owner, 2 * self.plan.visibility_timeout)
         if isinstance(answer, Done):
             job.log("idempotency.conflict", state="completed")
-        elif isinstance(answer, ClaimedByAnother):
+        elif isinstance(answer, InProgress):
             job.log("idempotency.conflict", state="in_progress")
             raise Busy(f"another worker is on {order}")
         else:

@@ -103,4 +103,4 @@ def work(
     if wait:
         time.sleep(wait)
     hidden = 3 * heartbeat if heartbeat else None
-    Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=drains, wait=20, heartbeat=hidden).run()
+    Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=drains, wait=20, keep_hidden=hidden).run()

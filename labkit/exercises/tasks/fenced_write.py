@@ -24,7 +24,7 @@ def _work(r: redis.Redis, write: Write, alarm: Service) -> None:
     lock = FencedLock(r, "lock", timeout=LEASE)
     if lock.acquire(blocking=False):
         for turn in (1, 2):
-            if not write(r, lock.token, f"{lock.token}.{turn}") and lock.owned():
+            if not write(r, lock.fencing_token, f"{lock.fencing_token}.{turn}") and lock.owned():
                 alarm.call("a holder was refused")
 
 
