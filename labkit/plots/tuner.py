@@ -14,10 +14,12 @@ from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import BLUE, CHARACTER, FAINT, FONT_SIZE, INK, MONOSPACE, PAPER, QUIET, VERMILLION
 from labkit.workers import Tuning, log_normal, percentile, tune
 
-WIDTH, PANEL, GAP, TOP, LEFT, ROW = 8.4, 2.1, 0.75, 0.95, 0.95, 0.2  # inches
+WIDTH, PANEL, GAP, TOP, LEFT, RIGHT, ROW = 8.4, 2.1, 0.75, 0.95, 0.95, 0.45, 0.2  # inches
 WITHOUT = ("without heartbeat", BLUE, "o", "-")
 WITH = ("with heartbeat", VERMILLION, "s", "--")
-TICKS = [tens * ones for tens in (0.01, 0.1, 1, 10, 100, 1_000, 10_000) for ones in (1, 2, 5)]  # seconds
+TENS = (0.001, 0.01, 0.1, 1, 10, 100, 1_000, 10_000, 100_000, 1_000_000)  # seconds
+MOST_TICKS = 10  # with more, only each power of ten is named
+FAR_RIGHT = 0.8  # of a panel: from there on a label stands to the left of its line
 FEW = 1.0  # duplicates in 1,000 jobs
 
 
@@ -91,7 +93,7 @@ def draw(rows: Sequence[Tuning], p50: float, p95: float, told: Sequence[str], ma
 
 
 def _panel(figure: Figure, top: float, height: float) -> Axes:
-    return figure.add_axes((LEFT / WIDTH, 1 - (top + PANEL) / height, 1 - (LEFT + 0.25) / WIDTH, PANEL / height))
+    return figure.add_axes((LEFT / WIDTH, 1 - (top + PANEL) / height, 1 - (LEFT + RIGHT) / WIDTH, PANEL / height))
 
 
 def _curves(axes: Axes, xs: list[float], without: list[float], kept: list[float]) -> None:
@@ -105,7 +107,7 @@ def _finish(axes: Axes, xs: list[float], title: str) -> None:
     axes.set_facecolor(PAPER)
     axes.set_xscale("log")
     axes.set_xlim(xs[0] * 0.95, xs[-1] * 1.05)
-    ticks = [tick for tick in TICKS if axes.get_xlim()[0] <= tick <= axes.get_xlim()[1]]
+    ticks = _ticks(*axes.get_xlim())
     axes.set_xticks(ticks, [_seconds(tick) for tick in ticks], minor=False)
     axes.set_xticks([], minor=True)
     axes.grid(color=FAINT, linewidth=0.5)
@@ -115,6 +117,14 @@ def _finish(axes: Axes, xs: list[float], title: str) -> None:
     axes.text(0, 1.14, title, transform=axes.transAxes, fontfamily=MONOSPACE, fontsize=FONT_SIZE, color=INK)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Round numbers of seconds between two; the middle where there is none."""
+    ticks = [tens * ones for tens in TENS for ones in (1, 2, 5) if low <= tens * ones <= high]
+    if len(ticks) > MOST_TICKS:
+        ticks = [tens for tens in TENS if low <= tens <= high]
+    return ticks or [float(f"{(low * high) ** 0.5:.3g}")]
 
 
 def _quantiles(duplicates: Axes, recovery: Axes, p50: float, p95: float, marked: Tuning | None) -> None:
@@ -129,7 +139,9 @@ def _quantiles(duplicates: Axes, recovery: Axes, p50: float, p95: float, marked:
     if marked is not None and low <= marked.timeout <= high:
         for axes in (duplicates, recovery):
             axes.axvline(marked.timeout, color=INK, linewidth=2)
-        _beside(recovery, marked.timeout, f" {_seconds(marked.timeout)}", "left")
+        is_right = marked.timeout > low ** (1 - FAR_RIGHT) * high**FAR_RIGHT
+        name = f"{_seconds(marked.timeout)} " if is_right else f" {_seconds(marked.timeout)}"
+        _beside(recovery, marked.timeout, name, "right" if is_right else "left")
 
 
 def _beside(axes: Axes, x: float, text: str, side: str) -> None:

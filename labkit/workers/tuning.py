@@ -81,8 +81,9 @@ def _around(durations: Sequence[float]) -> list[float]:
 
 def _tuning(durations: Sequence[float], timeout: float, paused: float, pause: float) -> Tuning:
     count, beat = len(durations), timeout / BEATS
+    longer = min(pause, timeout)  # in a longer pause, whoever has the message next ends first
     alone = sum(
-        (1 - paused) * _redeliveries(job, timeout) + paused * _redeliveries(job + pause, timeout) for job in durations
+        (1 - paused) * _redeliveries(job, timeout) + paused * _redeliveries(job + longer, timeout) for job in durations
     )
     kept = sum(paused * _time_since_beat_beyond(timeout - pause, job, beat) / job for job in durations)
     worked_alone = [min(job, timeout) for job in durations]  # after that, another has the job already
