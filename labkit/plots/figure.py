@@ -13,7 +13,9 @@ import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from labkit.plots.style import DPI
+from labkit.plots.style import DPI, WIDEST
+
+SMALLEST = 0.7  # of its own width; a wider picture is scrolled through instead of being shrunk further
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class Picture:
         # JupyterLab sets no alternative text on PNG outputs, so the picture comes as HTML with its own.
         data = base64.b64encode(self.png()).decode()
         alt = html.escape(self.alt)
-        return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%">{self.twin}'
+        width = self.figure.get_size_inches()[0]
+        least = f";min-width:{SMALLEST * width * DPI:.0f}px" if width > WIDEST + 0.1 else ""
+        return f'<img src="data:image/png;base64,{data}" alt="{alt}" style="max-width:100%{least}">{self.twin}'
 
     def _repr_html_(self) -> str:
         return self.html

@@ -139,7 +139,8 @@ def _draw_way(axes: Axes, grid: Grid, way: Way, broken: list[Point]) -> None:
     for color, width, order in ((PAPER, 5.0, 3), (INK, 2.2, 4)):
         axes.plot(xs, ys, color=color, linewidth=width, zorder=order, solid_joinstyle="miter")
     for (x, y), (to_x, to_y) in pairwise(dict.fromkeys(middles)):
-        axes.plot([(x + to_x) / 2], [(y + to_y) / 2], ">" if to_x > x else "^", color=INK, markersize=4.5, zorder=5)
+        where, head = ([(x + to_x) / 2], [(y + to_y) / 2]), ">" if to_x > x else "^"
+        axes.plot(*where, head, color=INK, markersize=6, markeredgecolor=PAPER, markeredgewidth=0.7, zorder=5)
     axes.plot(*middles[0], "s", color=INK, markersize=6, zorder=5)
     for middle, (_, event) in zip(middles, way, strict=True):
         if event is not None and event.kind == "clock":
@@ -156,8 +157,12 @@ def _of_the_trace(grid: Grid, trace: Trace | None, broken: list[Point]) -> list[
     if trace is None:
         return ["No schedule is drawn."]
     one, other = grid.workers
-    told = [f"It breaks after {column} steps of {one} and {row} of {other}." for column, row in broken]
+    told = [f"It breaks after {_steps(column)} of {one} and {_steps(row)} of {other}." for column, row in broken]
     return [f"The schedule drawn: {trace.schedule}", *(told or ["It breaks nothing."])]
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _alt(grid: Grid, points: ProgressMap, told: list[str]) -> str:
