@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from labkit.workers import Deployment, Handle, ProcessHandle
+from labkit.workers import DeployFailed, Deployment, Handle, ProcessHandle
 
 
 class Noted:
@@ -40,7 +40,7 @@ def test_the_new_generation_starts_before_the_old_one_is_told_to_stop_and_then_k
     killed = Deployment("v2", emit=log.append).roll(old, [Noted("C", notes), Noted("D", notes)])
     assert killed == old[:1]
     assert notes == [
-        *("start C", "start D", "terminate A", "terminate B"),
+        *("wait for A", "wait for B", "start C", "start D", "terminate A", "terminate B"),
         *("wait for A", "wait for B", "kill A", "join A"),
     ]
     assert [(event["event"], event["worker_id"]) for event in log] == [
@@ -51,15 +51,16 @@ def test_the_new_generation_starts_before_the_old_one_is_told_to_stop_and_then_k
 
 
 def test_the_grace_period_is_one_for_all_workers(monkeypatch):
-    waits, now = [], [100.0]
+    notes, waits, now = [], [], [100.0]
 
     class Slow(Noted):
         def join(self, timeout=None):
-            waits.append(timeout)
-            now[0] += min(20, timeout) if timeout is not None else 0
+            if "terminate" in " ".join(self.notes):
+                waits.append(timeout)
+                now[0] += min(20, timeout)
 
     monkeypatch.setattr("labkit.workers.deployment.time.monotonic", lambda: now[0])
-    Deployment("v2", grace_period=30).roll([Slow("A", []), Slow("B", []), Slow("C", [])], [])
+    Deployment("v2", grace_period=30).roll([Slow(name, notes) for name in "ABC"], [])
     assert waits == [30, 10, 0]
 
 
@@ -67,6 +68,67 @@ def test_when_a_new_worker_does_not_start_the_old_ones_are_left_alone():
     notes = []
     with pytest.raises(FileNotFoundError):
         Deployment("v2").roll([Noted("A", notes)], [ProcessHandle("B", ["no-such-program-as-this"])])
+    assert notes == ["wait for A"]
+
+
+def test_the_old_generation_is_left_alone_until_the_new_one_is_ready(monkeypatch):
+    notes, asked = [], []
+    monkeypatch.setattr("labkit.workers.deployment.time.sleep", lambda seconds: notes.append("sleep"))
+
+    def ready(handle):
+        asked.append(handle.name)
+        return len(asked) > 2
+
+    Deployment("v2", ready=ready).roll([Noted("A", notes)], [Noted("B", notes)])
+    assert notes == ["wait for A", "start B", "sleep", "sleep", "terminate A", "wait for A"]
+
+
+class Mortal(Noted):
+    """A new worker that lives for so many looks."""
+
+    def __init__(self, name, notes, looks):
+        super().__init__(name, notes)
+        self.looks = looks
+
+    def is_alive(self):
+        self.looks -= 1
+        return self.looks >= 0
+
+
+@pytest.mark.parametrize(("looks", "ready"), [(0, True), (3, False), (1, True)], ids=["at once", "soon", "once ready"])
+def test_a_new_worker_that_dies_at_its_start_ends_the_deploy_and_leaves_the_old_ones_alone(monkeypatch, looks, ready):
+    notes = []
+    monkeypatch.setattr("labkit.workers.deployment.time.sleep", lambda seconds: None)
+    with pytest.raises(DeployFailed, match="new worker B has ended; see its log"):
+        Deployment("v2", ready=lambda handle: ready).roll([Noted("A", notes)], [Mortal("B", notes, looks)])
+    assert notes == ["wait for A", "start B"]
+
+
+def test_a_new_worker_that_is_never_ready_ends_the_deploy_when_its_time_is_over(monkeypatch):
+    notes, now = [], [100.0]
+    monkeypatch.setattr("labkit.workers.deployment.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("labkit.workers.deployment.time.sleep", lambda seconds: now.append(now.pop() + seconds))
+    with pytest.raises(DeployFailed, match="new worker B was not ready within 5 s"):
+        Deployment("v2", ready=lambda handle: False, ready_within=5).roll([Noted("A", notes)], [Noted("B", notes)])
+    assert notes == ["wait for A", "start B"]
+    assert 105 <= now[0] < 105.2
+
+
+def test_by_default_a_new_worker_that_will_die_of_a_bad_setting_is_taken_for_ready():
+    notes, bad = [], ProcessHandle("B", [sys.executable, "-c", "input(); raise SystemExit('bad setting')"], **PIPES)
+    Deployment("v2").roll([Noted("A", notes)], [bad])
+    assert "terminate A" in notes
+    bad.process.communicate("go on\n")
+    assert bad.process.returncode == 1
+
+
+@pytest.mark.parametrize("kind", ["ProcessHandle", "multiprocessing"])
+def test_an_old_worker_that_was_never_started_is_refused_before_anything_starts(kind):
+    notes = []
+    process = multiprocessing.get_context("spawn").Process(target=print, name="A")
+    old = ProcessHandle("A", ["true"]) if kind == "ProcessHandle" else process
+    with pytest.raises(ValueError, match="old worker A was never started"):
+        Deployment("v2").roll([old], [Noted("B", notes)])
     assert notes == []
 
 

@@ -1,7 +1,8 @@
-"""A lease that is renewed while a job runs: real threads, on fakeredis and on a real server, and no waiting."""
+"""A lease that is renewed while a job runs: in the lab, and with real threads and no waiting, on a real server too."""
 
 import queue
 import threading
+import time
 from types import SimpleNamespace
 
 import fakeredis
@@ -11,7 +12,9 @@ from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock as RedisLock
 
 import labkit.locks.renewal as renewal_file
+from labkit import explore, replay
 from labkit.locks import AtomicLock, FencedLock, LeaseLost, Renewal
+from tests.docstrings import shown
 
 PATIENCE = 10  # seconds until a test that hangs fails
 
@@ -100,6 +103,56 @@ def test_a_worker_is_told_that_the_network_failed():
         with pytest.raises(LeaseLost, match="Lock 'lock' was not renewed: "):
             renewal.check()
         assert isinstance(renewal.lost, redis.ConnectionError)
+
+
+# ---- in the lab
+
+ONE = "one worker at a time is inside"
+
+
+def renews(r, section, seconds):
+    """A job that takes so many seconds under a renewed lock, and asks before it goes in."""
+    with AtomicLock(r, "lock", timeout=30) as lock, Renewal(lock) as renewal:
+        time.sleep(seconds)
+        renewal.check()
+        with section("inside"):
+            r.incr("data")
+
+
+def comes_later(r, section, seconds):
+    time.sleep(seconds)
+    lock = AtomicLock(r, "lock", timeout=30)
+    if lock.acquire(blocking=False):
+        with section("inside"):
+            r.incr("data")
+
+
+def renewed(seconds=5, later=30):
+    """A has a job and a lock; B, spared, comes when the lock would be free without a renewal."""
+
+    def scenario(lab):
+        lab.worker("A", renews, lab.redis(), lab.section, seconds)
+        lab.worker("B", comes_later, lab.redis(), lab.section, later, spared=True)
+        lab.always(ONE, lambda: lab.inside("inside") <= 1)
+
+    return scenario
+
+
+def test_a_renewed_lock_keeps_others_out_unless_its_holder_is_paused_between_the_check_and_its_effect():
+    explore(renewed(seconds=45, later=40)).assert_holds()
+    (told,) = shown(Renewal)
+    assert replay(told.scenario, told.schedule).violation.property == ONE
+    assert str(explore(renewed(), pauses=2).counterexample.schedule) == told.schedule
+
+
+def test_a_job_that_was_paused_until_its_lease_was_over_does_not_get_past_the_check(monkeypatch):
+    paused = "A A A clock clock clock B B A"  # and the thread that renews with it
+    assert replay(renewed(), paused + " A").violation is None  # it reads the clock
+    monkeypatch.setattr(renewal_file, "_why_unsafe", lambda renewal: renewal.lost)  # a mutant: no news is good news
+    assert replay(renewed(), paused).violation.property == ONE
+
+
+# ---- real threads
 
 
 @pytest.fixture

@@ -3,15 +3,19 @@
 import json
 import logging
 import os
+import re
 import signal
+import threading
 from types import SimpleNamespace
 
 import pytest
 
+import labkit.workers.heartbeat
 import labkit.workers.worker
-from labkit.queues import Message
+from labkit.queues import Message, PopQueue, ReliableQueue, StreamQueue, VisibilityQueue
 from labkit.workers import (
     Busy,
+    Consumer,
     Deployment,
     Heartbeat,
     HeartbeatLost,
@@ -22,6 +26,7 @@ from labkit.workers import (
     Worker,
     log_event,
 )
+from labkit.workers.heartbeat import _extend
 from tests.test_renewal import PATIENCE, Ticks
 
 IDS = {"job_id", "event_id", "order_id", "worker_id", "deployment_id", "attempt"}
@@ -135,23 +140,36 @@ def test_a_queue_that_fails_to_ack_does_not_end_the_worker():
     ],
     ids=repr,
 )
-@pytest.mark.parametrize("ack", ["after", "before"])
-def test_how_a_job_ends_says_what_becomes_of_its_message(error, event, told, ack):
+def test_how_a_job_ends_says_what_becomes_of_its_message(error, event, told):
     queue, dead = Queue("a"), Queue()
-    log = logged(queue, raising(error), ack=ack, dead_letters=dead)
-    assert log[-2 if ack == "before" or event is None else -3]["error"] == f"{type(error).__name__}: {error}"
-    if ack == "before":
-        assert queue.told == [("delete", "receipt-1")]
-        assert not dead.told
-    else:
-        assert queue.told == told
-        assert dead.told == ([("send", "a")] if event == "job.dead_lettered" else [])
-        assert (event is None) or (log[-2]["event"], log[-2]["result"]) == (event, "ok")
+    log = logged(queue, raising(error), dead_letters=dead)
+    assert log[-2 if event is None else -3]["error"] == f"{type(error).__name__}: {error}"
+    assert queue.told == told
+    assert dead.told == ([("send", "a")] if event == "job.dead_lettered" else [])
+    assert (event is None) or (log[-2]["event"], log[-2]["result"]) == (event, "ok")
+
+
+@pytest.mark.parametrize("error", [Busy("locked"), OSError("no network"), Permanent("no such order")], ids=repr)
+def test_with_ack_before_the_work_a_job_that_fails_is_gone_whatever_its_error(error):
+    queue = Queue("a")
+    log = logged(queue, raising(error), ack="before")
+    assert names(log)[-2] == ("job.busy" if isinstance(error, Busy) else "job.failed")
+    assert queue.told == [("delete", "receipt-1")]
 
 
 def test_without_dead_letters_a_job_without_further_attempts_is_left_to_its_queue():
     queue = Queue("a")
-    assert names(logged(queue, raising(Permanent())))[-2] == "job.failed"
+    log = logged(queue, raising(Permanent()))
+    assert names(log)[-3:-1] == ["job.failed", "job.given_up"]
+    assert queue.told == []
+
+
+def test_a_failed_job_that_its_queue_does_not_take_back_is_logged_as_unsettled():
+    class TakesNothingBack(Queue):
+        change_visibility = property()  # there is none
+
+    queue = TakesNothingBack("a")
+    assert names(logged(queue, raising(OSError())))[-3:-1] == ["job.failed", "job.unsettled"]
     assert queue.told == []
 
 
@@ -243,6 +261,44 @@ def test_the_worker_and_the_job_are_told_of_a_failure_and_nothing_is_extended_an
     assert len(queue.told) == 2
 
 
+def test_a_job_whose_beat_hangs_is_told_when_its_message_is_no_longer_hidden(beating, monkeypatch):
+    now = SimpleNamespace(seconds=100.0)
+    monkeypatch.setattr(labkit.workers.heartbeat, "time", SimpleNamespace(monotonic=lambda: now.seconds))
+    asked, answered = threading.Event(), threading.Event()
+
+    class Hangs(Queue):
+        def change_visibility(self, receipt_handle, seconds):
+            asked.set()
+            return answered.wait(PATIENCE)
+
+    with beating(Hangs("a")) as heartbeat:
+        (message,) = heartbeat.held
+        heartbeat.stopped.tick()
+        assert asked.wait(PATIENCE)
+        now.seconds += 29
+        heartbeat.check(message)
+        now.seconds += 1
+        with pytest.raises(HeartbeatLost, match="not kept hidden: not for its whole timeout, 30 seconds"):
+            heartbeat.check(message)
+        answered.set()
+        heartbeat.stopped.next_interval()
+        heartbeat.stopped.next_interval()  # so the beat between is over
+        now.seconds += 1
+        with pytest.raises(HeartbeatLost, match="not for its whole timeout"):  # counted from before the request
+            heartbeat.check(message)
+
+
+def test_a_check_outside_of_the_block_never_passes(beating):
+    heartbeat = beating(Queue("a"))
+    (message,) = heartbeat.held
+    for _ in range(2):
+        with pytest.raises(HeartbeatLost, match="message 'message-1' was not kept hidden: no heartbeat"):
+            heartbeat.check(message)
+        if not heartbeat.stopped.is_set():
+            with heartbeat:
+                heartbeat.check(message)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_heartbeat_whose_thread_has_died_is_noticed(beating):
     def fail(message, error):
@@ -262,7 +318,7 @@ def test_a_worker_logs_a_failed_heartbeat_and_does_not_begin_what_it_has_lost(mo
 
         def __enter__(self):
             self.thread = SimpleNamespace(is_alive=lambda: True)
-            self.held = [message for message in self.held if self._extend(message)]
+            self.held = [message for message in self.held if _extend(self, message)]
             return self
 
         def __exit__(self, *_):
@@ -357,6 +413,14 @@ def test_numbers_that_do_not_agree_are_named(changes, problems):
         ({"keep_hidden": "30"}, "keep_hidden is '30'; it must be a number"),
         ({"retry": 3}, "retry is 3; it must be a RetryPolicy"),
         ({"dead_letters": 5}, "dead_letters is 5; it must be a queue, which has `send`"),
+        ({"dead_letters": Queue(), "ack": "before"}, "dead_letters are for ack=.after.; with ack=.before. a job"),
+        ({"queue": PopQueue(None, "q"), "prefetch": 2}, "prefetch is 2; this queue gives one message at a time"),
+        ({"queue": StreamQueue(None, "q", "A"), "prefetch": 101}, "prefetch is 101; this queue gives at most 100 "),
+        ({"queue": VisibilityQueue(None, "q"), "prefetch": 11}, "prefetch is 11; this queue gives at most 10 messages"),
+        (
+            {"queue": VisibilityQueue(None, "q"), "wait": 21},
+            "wait is 21; a receive of this queue waits for at most 20",
+        ),
         ({"queue": None, "keep_hidden": 30}, "keep_hidden needs a queue with change_visibility"),
     ],
     ids=str,
@@ -364,6 +428,43 @@ def test_numbers_that_do_not_agree_are_named(changes, problems):
 def test_a_worker_refuses_what_makes_no_sense(options, complaint):
     with pytest.raises(ValueError, match="^" + complaint):
         Worker(**{"queue": Queue(), "handler": nothing, "worker_id": "A", **options})
+
+
+EACH = [PopQueue(None, "q"), ReliableQueue(None, "q", "A"), StreamQueue(None, "q", "A"), VisibilityQueue(None, "q")]
+
+
+@pytest.mark.parametrize("queue", EACH, ids=lambda queue: type(queue).__name__)
+def test_the_table_of_queues_says_how_many_messages_each_gives_and_which_takes_them_back(queue):
+    rows = {row[0]: row[1:] for line in labkit.workers.__doc__.splitlines() if (row := re.split("  +", line.strip()))}
+    prefetch, takes_back, _ = rows[type(queue).__name__]
+    most = int(prefetch.split()[-1])
+    Worker(queue, nothing, worker_id="A", prefetch=most)
+    with pytest.raises(ValueError, match=r"^prefetch is"):
+        Worker(queue, nothing, worker_id="A", prefetch=most + 1)
+    assert takes_back == ("yes" if hasattr(queue, "change_visibility") else "no")
+
+
+@pytest.mark.parametrize("bad", [{"ack": "late"}, {"handler": None}, {"retry": 3}, {"worker_id": ""}], ids=str)
+def test_a_consumer_by_itself_refuses_what_makes_no_sense_too(bad):
+    with pytest.raises(ValueError, match=f"^{next(iter(bad))} is"):
+        Consumer(**{"queue": Queue(), "handler": nothing, "worker_id": "A", **bad})
+
+
+def test_a_worker_in_another_thread_is_told_to_drain_by_a_call_and_not_by_a_signal():
+    said, queue = [], Queue("a", "b", "c")
+
+    def refused():
+        with pytest.raises(RuntimeError, match=r"^in another thread, pass drains=False and call drain\(\) yourself"):
+            Worker(queue, nothing, worker_id="A").run(stop_when_empty=True)
+        worker = Worker(queue, lambda job: worker.drain(), worker_id="A", drains=False)
+        worker.run()
+        said.append(worker.state)
+
+    thread = threading.Thread(target=refused)
+    thread.start()
+    thread.join(PATIENCE)
+    assert said == ["stopped"]
+    assert [message.body for message in queue.messages] == ["b", "c"]
 
 
 def test_a_worker_refuses_to_ask_without_end_or_to_run_twice():
@@ -386,6 +487,10 @@ def test_a_worker_refuses_to_ask_without_end_or_to_run_twice():
         (RetryPolicy, {"max_attempts": 0}, "max_attempts is 0; it must be a whole number, 1 or more"),
         (RetryPolicy, {"max_attempts": True}, "max_attempts is True"),
         (RetryPolicy, {"jitter": 2}, "jitter is 2; it must be a number, from 0 to 1"),
+        (RetryPolicy, {"retryable": [OSError]}, "retryable is .*; it must be a tuple of exception types"),
+        (RetryPolicy, {"retryable": "OSError"}, "retryable is 'OSError'; it must be a tuple of exception types"),
+        (RetryPolicy, {"permanent": OSError}, "permanent is .*; it must be a tuple of exception types"),
+        (RetryPolicy, {"permanent": (OSError, int)}, "permanent is .*; it must be a tuple of exception types"),
         (Timings, {**SOUND, "job_p95": None}, "job_p95 is None; it must be a number"),
         (Timings, {**SOUND, "lock_ttl": float("inf")}, "lock_ttl is inf; it must be a number"),
         (Deployment, {"deployment_id": "v2", "grace_period": -1}, "grace_period is -1"),

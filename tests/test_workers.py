@@ -6,16 +6,19 @@ import time
 import pytest
 from redis.exceptions import LockError
 
+import labkit.workers.heartbeat
 import labkit.workers.worker
 from labkit import explore, replay, run
 from labkit.locks import AtomicLock
 from labkit.queues import PopQueue, ReliableQueue, StreamQueue, VisibilityQueue
-from labkit.workers import Busy, Heartbeat, Permanent, RetryPolicy, Worker
+from labkit.workers import Busy, Consumer, Heartbeat, Permanent, RetryPolicy, Worker
+from tests.docstrings import shown
 
 ONCE = "each order is mailed at most once"
 MAILED = "each order is mailed"
 EMPTY = "nothing is left in the queue"
 DRAINS = "no job begins while its worker drains"
+TRIED = "a job that failed once is no dead letter"
 KEPT = "an order that is not mailed is still in the queue"
 
 POLLS = {"wait": 20, "forever": True}
@@ -242,7 +245,48 @@ def test_a_heartbeat_is_paused_with_its_worker():
 
 def test_a_job_that_checks_hears_of_a_pause_unless_another_comes_between_the_check_and_the_effect():
     explore(working(checks=True, **PAUSED), pauses=1, polls=1).assert_holds()
-    assert broken(working(checks=True, **PAUSED), pauses=2, polls=1, max_states=1_500) == {ONCE}
+    (told,) = shown(Heartbeat)
+    assert replay(told.scenario, told.schedule).violation.property == ONCE
+
+
+def beats(queue, mail, seconds):
+    """A job that takes so many seconds under a heartbeat, and asks it before its mail."""
+    messages = queue.receive()
+    with Heartbeat(queue, messages, 30, lambda *_: None) as heartbeat:
+        for message in messages:
+            time.sleep(seconds)
+            heartbeat.check(message)
+            mail.send(message.body["order_id"])
+            heartbeat.let_go(message)
+            queue.delete(message.receipt_handle)
+
+
+def comes_later(queue, mail, seconds):
+    time.sleep(seconds)
+    for message in queue.receive():
+        mail.send(message.body["order_id"])
+
+
+def beating(seconds=5, later=30):
+    """A has a job with a heartbeat; B, spared, receives when the message would be visible without one."""
+
+    def scenario(lab):
+        queue = VisibilityQueue.create(lab.redis(), "jobs")
+        queue.send({"order_id": "1"})
+        lab.worker("A", beats, VisibilityQueue(lab.redis(), "jobs"), lab.mail, seconds)
+        lab.worker("B", comes_later, VisibilityQueue(lab.redis(), "jobs"), lab.mail, later, spared=True)
+        lab.deadlines(queue.deadlines)
+        lab.always(ONCE, lambda: lab.mail.count("1") <= 1)
+
+    return scenario
+
+
+def test_a_job_that_was_paused_until_its_message_was_visible_does_not_get_past_the_check(monkeypatch):
+    explore(beating(seconds=45, later=70), pauses=1).assert_holds()
+    paused = "A A A clock clock clock B B B B A"  # and its heartbeat with it
+    assert replay(beating(), paused + " A").violation is None  # it reads the clock
+    monkeypatch.setattr(labkit.workers.heartbeat, "_why_unsafe", lambda beat, handle: beat.lost.get(handle))  # a mutant
+    assert replay(beating(), paused + " A").violation.property == ONCE
 
 
 def test_no_heartbeat_fails_when_its_job_ends_at_the_same_time(monkeypatch):
@@ -282,6 +326,38 @@ def test_ack_before_the_work_loses_the_job_of_a_worker_that_dies():
 
 def test_ack_after_the_work_does_the_job_of_a_worker_that_dies_again():
     assert broken(working(b={"spared": True}, **POLLS), crashes=1) == {ONCE}
+
+
+def died(seconds=0, signals=0):
+    """A, which has a job of so many seconds, may get so many SIGTERMs and die; B, spared, asks ten seconds later."""
+    late = {"kind": Later, "spared": True}
+    return working(a={"signals": signals}, b=late, seconds=seconds, limits=ONE_JOB, wait=20)
+
+
+def counted():
+    """A job that is busy once, and then fails for the first time, under a policy of two attempts."""
+
+    def handle(job, worker):
+        raise Busy("not now") if job.attempt == 1 else ConnectionError("no luck")
+
+    def scenario(lab):
+        queue = VisibilityQueue.create(lab.redis(), "jobs", max_receive_count=100)
+        queue.send({"order_id": "1"})
+        own = VisibilityQueue(lab.redis(), "jobs")
+        options = {"retry": RetryPolicy(max_attempts=2), "dead_letters": own.dead_letters, "wait": 20}
+        add(lab, "A", own, handle, limits=(("max_jobs", 2),), **options)
+        lab.deadlines(queue.deadlines)
+        lab.always(TRIED, lambda: not queue.dead_letters.deadlines())
+
+    return scenario
+
+
+@pytest.mark.parametrize(("kind", "broken"), [(Worker, ONCE), (Consumer, ONCE), (RetryPolicy, TRIED)])
+def test_the_schedule_in_the_docstring_shows_what_it_does_not_guarantee(kind, broken):
+    (told,) = shown(kind)
+    trace = replay(told.scenario, told.schedule)
+    assert trace.violation.property == broken
+    assert str(trace.schedule) == told.schedule
 
 
 # ---- prefetching

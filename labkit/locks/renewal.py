@@ -20,10 +20,10 @@ class Renewal:
     """Renews a held lock every third of its timeout, until the `with` block is left.
 
     Guarantees: that a job may take longer than its lease, and that `check` passes only while the lease lasts by this
-    process's clock: not after a failed renewal, one that hangs, or a pause. A dead process renews nothing, so its lock
-    still frees itself.
+    process's clock: not after a failed renewal, one that hangs, or a pause. A dead process's lock still frees itself.
     Does not: help a process that is paused between `check` and its effect; only a fencing token at the resource does.
     Nor end before a renewal that hangs: give the client a `socket_timeout`.
+    Shown by `renewed()` in tests/test_renewal.py, A paused between the two: `A A A clock A A clock clock B B`.
 
     Parameters
     ----------

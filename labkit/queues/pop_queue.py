@@ -41,5 +41,5 @@ class PopQueue:
         return [] if entry is None else [Message(decode(entry), f"{self.name}/{text(entry)}", receive_count=1)]
 
     def delete(self, receipt_handle: str) -> bool:
-        """Nothing, since the pop has deleted it. It is here so that one worker can be run on every queue."""
-        return False
+        """True, since the pop has deleted it. It is here so that one worker can be run on every queue."""
+        return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import redis
 
@@ -42,6 +42,8 @@ class StoredQueue:
 
     client: redis.Redis
     name: str
+    most_messages: ClassVar[int] = 10  # of one receive, as in SQS
+    longest_wait: ClassVar[float] = 20  # seconds, as in SQS
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch("[A-Za-z0-9_-]{1,80}", self.name):

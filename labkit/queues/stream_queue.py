@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from .message import Message, behind, check_blocking, check_range, encode, text
 from .stream_group import StreamGroup
@@ -27,6 +27,7 @@ class StreamQueue(StreamGroup):
 
     consumer: str
     max_deliveries: int | None = None
+    most_messages: ClassVar[int] = 100
 
     def __post_init__(self) -> None:
         if self.max_deliveries is not None:
@@ -37,7 +38,7 @@ class StreamQueue(StreamGroup):
 
         Waits up to so many seconds for the first, fewer than the client's `socket_timeout`.
         """
-        check_range("max_messages", max_messages, 1, 100, whole=True)
+        check_range("max_messages", max_messages, 1, self.most_messages, whole=True)
         check_blocking(self.client, wait)
         block = max(1, round(wait * 1_000)) if wait else None  # to Redis, 0 means for ever
         with self.existing():
@@ -54,7 +55,7 @@ class StreamQueue(StreamGroup):
         `min_idle` is from 0.001 to 1,209,600; unless it is longer than any job takes, two workers do the same job.
         """
         check_range("min_idle", min_idle, 0.001, 1_209_600)
-        check_range("max_messages", max_messages, 1, 100, whole=True)
+        check_range("max_messages", max_messages, 1, self.most_messages, whole=True)
         cursor, taken = "0-0", list[Message]()
         while True:  # each call looks at ten pending entries for each that it may give, idle or not
             with self.existing():

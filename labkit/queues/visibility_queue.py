@@ -48,8 +48,8 @@ class VisibilityQueue(StoredQueue):
 
         To find nothing changes nothing. After a crash or a lost reply, messages stay hidden until the timeout is over.
         """
-        check_range("max_messages", max_messages, 1, 10, whole=True)
-        check_range("wait", wait, 0, 20)
+        check_range("max_messages", max_messages, 1, self.most_messages, whole=True)
+        check_range("wait", wait, 0, self.longest_wait)
         if visibility_timeout is not None:
             check_range("visibility_timeout", visibility_timeout, 0, LONGEST_VISIBILITY)
         timeout, left = -1 if visibility_timeout is None else milliseconds(visibility_timeout), milliseconds(wait)

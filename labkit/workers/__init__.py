@@ -1,12 +1,20 @@
 """Workers: their loop, their end, their second tries, and what a deploy does to them.
 
 They need the standard library and nothing else: copy this folder into a project of your own and it works there. A queue
-is whatever has `receive`, `delete`, and, where messages can be hidden for longer or given back, `change_visibility`;
-those of `labkit.queues` have. `tests/test_workers.py` has the scenarios.
+is whatever has `receive`, `delete`, and, where messages can be hidden for longer or given back, `change_visibility`. Of
+those in `labkit.queues`, one has it:
+
+    queue             prefetch    gives back, keeps hidden    who brings back what a worker had that died or failed
+    PopQueue          1           no                          nobody: it is lost
+    ReliableQueue     1           no                          whoever calls `reap`, for workers without a heartbeat
+    StreamQueue       1 to 100    no                          whoever calls `claim`
+    VisibilityQueue   1 to 10     yes                         the queue, after the visibility timeout
+
+`tests/test_workers.py` has the scenarios.
 """
 
 from .consumer import Consumer
-from .deployment import Deployment, Handle
+from .deployment import DeployFailed, Deployment, Handle
 from .heartbeat import Heartbeat, HeartbeatLost
 from .job import Job
 from .log import Emit, log_event
@@ -19,6 +27,7 @@ from .worker import Worker
 __all__ = [
     "Busy",
     "Consumer",
+    "DeployFailed",
     "Deployment",
     "Emit",
     "Handle",

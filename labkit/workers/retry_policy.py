@@ -24,9 +24,11 @@ class Permanent(Exception):
 class RetryPolicy:
     """Exponential back-off with a limit, by kind of error.
 
-    Guarantees: `Busy` comes back however often it happens; a permanent error is tried once, any other `max_attempts`
-    times, with waits between that grow.
+    Guarantees, on a queue with `change_visibility`: `Busy` comes back however often it happens; and, provided the
+    consumer has `dead_letters`, a permanent error is tried once, any other `max_attempts` times, with waits between
+    that grow. Without `dead_letters`, the queue delivers again what was given up.
     Does not: count failures. Attempts are deliveries: those that `Busy`, a crash or a drain ended count too.
+    Shown by `counted()` in tests/test_workers.py, a first failure that is the last: `A A A A A A clock A A A A A`.
 
     Parameters
     ----------
@@ -55,6 +57,9 @@ class RetryPolicy:
         check_number("factor", self.factor, 1, 100)
         check_number("max_attempts", self.max_attempts, 1, whole=True)
         check_number("jitter", self.jitter, 0, 1)
+        for name, kinds in (("retryable", self.retryable), ("permanent", self.permanent)):
+            if not isinstance(kinds, tuple) or not all(_is_exception(kind) for kind in kinds):
+                raise ValueError(f"{name} is {kinds!r}; it must be a tuple of exception types, such as (OSError,)")
 
     def wait(self, error: Exception, attempt: int) -> float | None:
         """Seconds until the next attempt after one that failed; None when there is none."""
@@ -75,3 +80,7 @@ class RetryPolicy:
     def outlasts(self, lease: float) -> bool:
         """Whether the last attempt comes after a lease, in seconds, whose holder died at the first one."""
         return self.total_wait() > lease
+
+
+def _is_exception(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Exception)

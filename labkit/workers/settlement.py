@@ -12,7 +12,7 @@ def settle(job: Job, event: str, action: Callable[..., Any], *arguments: object)
     """Call the queue about a job's message, and log the event, with `result` "ok", "stale", or "error".
 
     "stale": the message was received again since, so this worker's word counts no more. After an error the queue
-    may have heard or not. Neither is a reason to stop: an unsettled message comes back by itself.
+    may have heard or not. Neither is a reason to stop: what was not settled is the queue's to deliver again.
     """
     if job.heartbeat is not None:
         job.heartbeat.let_go(job.message)

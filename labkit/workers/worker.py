@@ -14,7 +14,6 @@ from .checks import check_number
 from .consumer import Consumer
 from .heartbeat import Heartbeat
 from .job import Job
-from .retry_policy import RetryPolicy
 from .settlement import describe, settle
 
 
@@ -22,8 +21,10 @@ from .settlement import describe, settle
 class Worker(Consumer):
     """Polls a queue and does one job after another; on SIGTERM it finishes the one in hand, and gives the rest back.
 
-    Guarantees: once told to drain, it does nothing but finish and settle the job in hand, and leaves no message hidden.
+    Guarantees, on a queue with `change_visibility` and with `gives_back`: once told to drain, it begins no other job,
+    and tries to give back what it has not begun. On other queues it works off what it has received.
     Does not: end in time. What takes longer than the grace period, a receive under way included, is killed.
+    Shown by `died(5, 1)` in tests/test_workers.py: `A A signal:A clock A A crash:A clock B B B clock B B B clock B B`.
 
     Parameters
     ----------
@@ -33,7 +34,7 @@ class Worker(Consumer):
     keep_hidden: seconds for which a heartbeat hides what is in hand, anew in each third of them. A queue whose
         `receive` takes a `visibility_timeout` is told the same number; another must be set to it. None: no heartbeat.
     gives_back: whether draining gives back what was received and not begun; it is hidden until its timeout otherwise.
-    drains: whether SIGTERM means to drain; it kills otherwise. Outside of the main thread call `drain` instead.
+    drains: whether SIGTERM means to drain; it kills otherwise. In another thread, pass False and call `drain` yourself.
     """
 
     prefetch: int = field(default=1, kw_only=True)
@@ -44,6 +45,7 @@ class Worker(Consumer):
     state: str = field(default="polling", init=False)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _refuse_bad(self)
 
     def run(self, max_jobs: int | None = None, stop_when_empty: bool = False) -> None:
@@ -89,14 +91,17 @@ def _heartbeat(worker: Worker, messages: list[Any], seconds: float) -> Heartbeat
 def _wishes(worker: Worker, most: int) -> dict[str, float]:
     """What a receive is asked for besides its wait, of a queue that knows such wishes."""
     wishes: dict[str, float] = {"max_messages": most} if worker.prefetch > 1 else {}
-    if worker.keep_hidden is not None and "visibility_timeout" in inspect.signature(worker.queue.receive).parameters:
+    if worker.keep_hidden is not None and _takes(worker.queue, "visibility_timeout"):
         wishes["visibility_timeout"] = worker.keep_hidden
     return wishes
 
 
 @contextmanager
 def _on_sigterm(handler: Callable[..., object]) -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, handler)
+    try:
+        before = signal.signal(signal.SIGTERM, handler)
+    except ValueError as error:
+        raise RuntimeError("in another thread, pass drains=False and call drain() yourself") from error
     try:
         yield
     finally:
@@ -104,24 +109,24 @@ def _on_sigterm(handler: Callable[..., object]) -> Iterator[None]:
 
 
 def _refuse_bad(worker: Worker) -> None:
-    if worker.ack not in ("after", "before"):
-        raise ValueError(f'ack is {worker.ack!r}; it must be "after" or "before"')
-    if inspect.iscoroutinefunction(worker.handler) or inspect.isgeneratorfunction(worker.handler):
-        raise ValueError(f"handler is {worker.handler!r}; nothing of it would run: write it without async and yield")
-    if not callable(worker.handler):
-        raise ValueError(f"handler is {worker.handler!r}; it must be a function that takes a Job")
-    if not isinstance(worker.worker_id, str) or not worker.worker_id:
-        raise ValueError(f"worker_id is {worker.worker_id!r}; it must be a name that no other worker has")
-    if not isinstance(worker.retry, RetryPolicy):
-        raise ValueError(f"retry is {worker.retry!r}; it must be a RetryPolicy, such as RetryPolicy(max_attempts=3)")
-    if worker.dead_letters is not None and not hasattr(worker.dead_letters, "send"):
-        raise ValueError(f"dead_letters is {worker.dead_letters!r}; it must be a queue, which has `send`")
     check_number("prefetch", worker.prefetch, 1, whole=True)
     check_number("wait", worker.wait)
     if worker.keep_hidden is not None:
         check_number("keep_hidden", worker.keep_hidden, 0.001)
         if not worker.can_give_back:
             raise ValueError("keep_hidden needs a queue with change_visibility")
+    most, longest = getattr(worker.queue, "most_messages", None), getattr(worker.queue, "longest_wait", None)
+    if worker.prefetch > 1 and not _takes(worker.queue, "max_messages"):
+        raise ValueError(f"prefetch is {worker.prefetch!r}; this queue gives one message at a time, so it must be 1")
+    if most is not None and worker.prefetch > most:
+        raise ValueError(f"prefetch is {worker.prefetch!r}; this queue gives at most {most} messages at a time")
+    if longest is not None and worker.wait > longest:
+        raise ValueError(f"wait is {worker.wait!r}; a receive of this queue waits for at most {longest:g} seconds")
+
+
+def _takes(queue: Any, wish: str) -> bool:
+    """Whether a queue's `receive` knows a wish."""
+    return wish in inspect.signature(queue.receive).parameters
 
 
 def _refuse_endless_asking(worker: Worker, max_jobs: int | None, stop_when_empty: bool) -> None:
