@@ -48,7 +48,7 @@ def test_a_scenario_is_stepped_to_a_violation_by_clicks(stepper):
         said(stepper, f"Step {number},")
     said(stepper, "Goal reached")
     stepper.get_by_text("yours: 6 steps; the shortest: 6 steps").wait_for()
-    stepper.locator("img[alt^='Lane diagram of 6 steps']").wait_for()
+    stepper.locator("svg[aria-label^='Lane diagram of 6 steps']").wait_for()
     assert stepper.get_by_role("textbox").input_value() == "A B A B A B"
 
 
@@ -123,7 +123,7 @@ def test_cards_are_put_in_order_by_keyboard_and_the_lab_confirms_it(page):
     said(cards, "is now number 5")
     press_key("try this order")
     said(cards, "That is it: after 6 steps, 'at most one mail' is broken.")
-    cards.locator("img").wait_for()
+    cards.locator("svg[aria-label^='Lane diagram']").wait_for()
 
 
 def test_moving_a_slider_changes_the_verdict_and_the_picture(page):

@@ -23,12 +23,12 @@ class OneOrder:
     ----------
     job_seconds: how long the job takes.
     visibility_timeout: seconds for which a received message is hidden.
-    heartbeat: seconds after which a worker hides its message anew, for three times as long; None for never.
+    heartbeat: whether a worker hides its message anew, each third of the visibility timeout.
     """
 
     job_seconds: float = 45
     visibility_timeout: float = 30
-    heartbeat: float | None = None
+    heartbeat: bool = False
 
     def __call__(self, lab: Lab) -> None:
         """Build the world."""
@@ -36,20 +36,20 @@ class OneOrder:
         queue = VisibilityQueue.create(r, "orders", visibility_timeout=self.visibility_timeout)
         queue.send({"order_id": "order-1"})
         for name in "AB":
-            arguments = name, lab.redis(), lab.mail, self.job_seconds, self.heartbeat
+            hidden = self.visibility_timeout if self.heartbeat else None
+            arguments = name, lab.redis(), lab.mail, self.job_seconds, hidden
             lab.worker(name, work, *arguments, forever=True)
         lab.deadlines(queue.deadlines)
         lab.always(ONCE, lambda: lab.mail.count("order-1") <= 1)
 
 
-def work(name: str, r: redis.Redis, mail: Service, seconds: float, heartbeat: float | None) -> None:
+def work(name: str, r: redis.Redis, mail: Service, seconds: float, hidden: float | None) -> None:
     """A worker that waits for one job, and does it."""
 
     def handle(job: Job) -> None:
         time.sleep(seconds)
         mail.send(job.body["order_id"])
 
-    hidden = 3 * heartbeat if heartbeat else None
     Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=False, wait=20, keep_hidden=hidden).run(
         max_jobs=1
     )

@@ -35,7 +35,7 @@ class Rollout:
     ready: when the new workers are ready and poll, in seconds since the start.
     deploy: when the old ones get SIGTERM.
     grace_period: seconds from SIGTERM to SIGKILL.
-    heartbeat: seconds after which a worker hides the message in hand anew, for three times as long; None for never.
+    heartbeat: whether a worker hides the message in hand anew, each third of the visibility timeout.
     old_receipts: what the receipt of an earlier delivery does; see `QueueRules`.
     """
 
@@ -46,7 +46,7 @@ class Rollout:
     ready: float = 50
     deploy: float = 60
     grace_period: float = 30
-    heartbeat: float | None = None
+    heartbeat: bool = False
     old_receipts: str = "ignore"
 
     def __call__(self, lab: Lab) -> None:
@@ -61,7 +61,8 @@ class Rollout:
         for name in (*OLD, *NEW):
             wait = self.ready if name in NEW else 0
             clients = lab.redis(), lab.mail, parcels, lab.section
-            arguments = name, *clients, self.job_seconds, self.drains, wait, self.heartbeat
+            hidden = self.visibility_timeout if self.heartbeat else None
+            arguments = name, *clients, self.job_seconds, self.drains, wait, hidden
             lab.worker(name, work, *arguments, forever=True, signals=int(name in OLD))
         began = time.time()
         lab.deadlines(queue.deadlines)
@@ -89,7 +90,7 @@ def work(
     seconds: float,
     drains: bool,
     wait: float,
-    heartbeat: float | None,
+    hidden: float | None,
 ) -> None:
     """A worker that starts up, and then polls for as long as it lives."""
 
@@ -102,5 +103,4 @@ def work(
 
     if wait:
         time.sleep(wait)
-    hidden = 3 * heartbeat if heartbeat else None
     Worker(VisibilityQueue(r, "orders"), handle, worker_id=name, drains=drains, wait=20, keep_hidden=hidden).run()

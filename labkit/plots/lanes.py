@@ -62,7 +62,7 @@ def lanes(trace: Trace, source: bool = False) -> Picture:
     for event in trace.events:
         _draw_event(axes, page, event, source)
     _draw_legend(axes, page)
-    return Picture(figure, _alt(trace), trace.table(source))
+    return Picture(figure, alt_text(trace), trace.table(source))
 
 
 def _draw_lanes(axes: Axes, page: Page) -> None:
@@ -74,7 +74,7 @@ def _draw_lanes(axes: Axes, page: Page) -> None:
         end = page.bottom
         for event in page.trace.events:
             own = event.worker == worker and event.ending is not None
-            if own or (event.choice.process == worker.partition("/")[0] and _ends_process(event)):
+            if own or (event.choice.process == worker.partition("/")[0] and ends_process(event)):
                 end = page.rows[event.number]
         axes.plot([x, x], [HEADER, end], color=style.color, linewidth=1.6, zorder=1)
     for store, x in page.stores.items():
@@ -164,7 +164,7 @@ def _draw_legend(axes: Axes, page: Page) -> None:
         write(axes, 0.1, page.bottom + 0.17 + row * LEGEND_ROW, text, fontsize=FONT_SIZE - 1, color=QUIET)
 
 
-def _ends_process(event: Event) -> bool:
+def ends_process(event: Event) -> bool:
     """Whether a worker is gone after an event, with all its threads."""
     return event.kind == "crash" or (event.ending is not None and "/" not in (event.worker or ""))
 
@@ -179,7 +179,7 @@ def _paper(broken: list[str]) -> dict[str, object]:
     return {"facecolor": ALARM_PAPER if broken else PAPER, "edgecolor": "none", "pad": 1}
 
 
-def _alt(trace: Trace) -> str:
+def alt_text(trace: Trace) -> str:
     """What the picture shows, in words."""
     who = ", ".join(trace.actors)
     parts = [f"Lane diagram of {len(trace.events)} steps by workers {who}."]

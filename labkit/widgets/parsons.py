@@ -13,6 +13,7 @@ from labkit.budgets import Budgets
 from labkit.errors import ScenarioError, ScheduleError
 from labkit.lab import Scenario
 from labkit.play import Play
+from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
 from labkit.widgets.marks import dye, glyph
@@ -184,7 +185,7 @@ class Parsons(Shown):
         if not said:
             said = f"All {len(self.order)} steps are possible, and {self.breaks!r} still holds. Try another order."
         self.say(said, kind)
-        self.picture.value = trace.lanes().html if trace.events else UNTRIED
+        self.picture.value = lanes_svg(trace) if trace.events else UNTRIED
 
     # ---- what is seen
 

@@ -11,6 +11,7 @@ from labkit.budgets import Budgets
 from labkit.errors import ScenarioError
 from labkit.lab import Scenario
 from labkit.play import Play
+from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.trace import MOST_DRAWN, Trace
 from labkit.verdict import Verdict
@@ -182,7 +183,7 @@ class Stepper(Shown):
     # ---- what is seen
 
     def _refresh(self) -> None:
-        """Show the state; what answers the click first, the picture last, since it takes longest to draw."""
+        """Show the state: what answers the click comes first."""
         play = self.play
         possible = play.choices
         for choice in (*possible, *self._buttons):
@@ -201,7 +202,7 @@ class Stepper(Shown):
         if not trace.events:
             self.picture.value = NO_STEP
         elif len(trace.events) <= MOST_DRAWN:
-            self.picture.value = trace.lanes().html
+            self.picture.value = lanes_svg(trace)
         else:
             self.picture.value = static(trace.table())
 

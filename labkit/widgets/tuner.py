@@ -14,12 +14,11 @@ from labkit.verdict import Verdict
 from labkit.widgets.shown import LIVE, Shown, static
 from labkit.workers import Timings
 
-ENOUGH_STATES = 400  # a slider that is moved should answer at once
-JOBS = 4
+ENOUGH_STATES = 500  # a slider that is moved should answer at once
+JOBS, BEATS = 4, 3  # beats in a visibility timeout; see `labkit.workers.Heartbeat`
 _NAMES = {
     "visibility_timeout": ("visibility timeout", 10, 180),
     "job_seconds": ("job duration", 5, 120),
-    "heartbeat": ("heartbeat every (0: never)", 0, 60),
     "grace_period": ("grace period", 0, 120),
 }
 
@@ -31,16 +30,16 @@ class Tuner(Shown):
     ----------
     visibility_timeout: seconds for which a received message is hidden, 10 to 180.
     job_seconds: how long a job takes, 5 to 120.
-    heartbeat: seconds between two beats that hide the message anew, up to 60; 0 for none.
+    heartbeat: whether workers hide their message anew, each third of the visibility timeout.
     grace_period: seconds from SIGTERM to SIGKILL, up to 120.
     """
 
     def __init__(
-        self, visibility_timeout: int = 30, job_seconds: int = 45, heartbeat: int = 0, grace_period: int = 30
+        self, visibility_timeout: int = 30, job_seconds: int = 45, heartbeat: bool = False, grace_period: int = 30
     ) -> None:
         super().__init__("tuner")
-        values = (visibility_timeout, job_seconds, heartbeat, grace_period)
-        self.sliders: dict[str, ipw.IntSlider] = {}
+        values = (visibility_timeout, job_seconds, grace_period)
+        self.sliders: dict[str, ipw.IntSlider | ipw.Checkbox] = {}
         rows: list[ipw.Widget] = []
         for (name, (words, low, high)), value in zip(_NAMES.items(), values, strict=True):
             if not low <= value <= high:
@@ -51,6 +50,9 @@ class Tuner(Shown):
             self.sliders[name] = slider
             slider.layout.max_width = "100%"
             rows.append(slider)
+        self.sliders["heartbeat"] = ipw.Checkbox(bool(heartbeat), indent=False)
+        self.sliders["heartbeat"].observe(self.guarded(self._refresh), "value")
+        rows.insert(2, self.sliders["heartbeat"])
         self.advice, self.picture = ipw.HTML(), ipw.HTML()
         self.picture.add_class("lk-picture")
         self.show(*rows, self.status, self.advice, self.picture)
@@ -58,12 +60,12 @@ class Tuner(Shown):
 
     def __getattr__(self, name: str) -> int:
         """The value of a slider, by its name."""
-        if name.startswith("_") or name not in _NAMES:
+        if name not in (*_NAMES, "heartbeat"):
             raise AttributeError(name)
-        return int(self.sliders[name].value)
+        return self.sliders[name].value  # type: ignore[no-any-return]
 
     def set(self, **values: int) -> None:
-        """Move sliders, by their names."""
+        """Move sliders, and tick the heartbeat or not, by their names."""
         for name, value in values.items():
             self.sliders[name].value = value
 
@@ -71,7 +73,7 @@ class Tuner(Shown):
 
     def verdict(self) -> Verdict:
         """Every order of two workers on one order, searched."""
-        scenario = OneOrder(self.job_seconds, self.visibility_timeout, self.heartbeat or None)
+        scenario = OneOrder(self.job_seconds, self.visibility_timeout, bool(self.heartbeat))
         return explore(scenario, max_states=ENOUGH_STATES)
 
     def rollout(self) -> Picture:
@@ -81,16 +83,15 @@ class Tuner(Shown):
             job_seconds=self.job_seconds,
             visibility_timeout=self.visibility_timeout,
             grace_period=self.grace_period,
-            heartbeat=self.heartbeat or None,
+            heartbeat=bool(self.heartbeat),
             old_receipts="delete",
         )
         return deploy_timeline(rollout.run())
 
     def problems(self) -> list[str]:
         """Which of the numbers do not fit together."""
-        beats = 0 < self.heartbeat < self.visibility_timeout
         never = 10 * (self.job_seconds + self.visibility_timeout)
-        found = Timings(
+        return Timings(
             job_p95=self.job_seconds,
             visibility_timeout=self.visibility_timeout,
             lock_ttl=never,
@@ -98,17 +99,16 @@ class Tuner(Shown):
             retry_budget=2 * never,
             dedup_retention=never,
             max_redelivery_age=never,
-            extended=beats,
+            extended=bool(self.heartbeat),
         ).problems()
-        if self.heartbeat and not beats:
-            found.append(f"the first heartbeat comes after {self.heartbeat} s, when the message is visible again")
-        return found
 
     def _refresh(self) -> None:
+        beat = f"{self.visibility_timeout / BEATS:g} s"
+        self.sliders["heartbeat"].description = f"heartbeat: the message is hidden anew every {beat} while a job runs"
         verdict = self.verdict()
         self._words, self._problems = verdict.headline, self.problems()
         kind = {"holds": "good", "violated": "bad"}.get(verdict.outcome, "calm")
-        self.say(f"Two workers, one order, every order of their steps. {self._words}", kind)
+        self.say(f"One order in the queue: {self._words}", kind)
         items = "".join(f"<li>{html.escape(problem)}</li>" for problem in self._problems)
         self.advice.value = f"<ul>{items}</ul>" if items else "<p>These numbers fit together.</p>"
         self._picture = self.rollout()
@@ -118,6 +118,7 @@ class Tuner(Shown):
     def text(self) -> str:
         """The numbers and what follows from them, as plain text."""
         numbers = ", ".join(f"{words} {self.sliders[name].value} s" for name, (words, *_) in _NAMES.items())
+        numbers += f", heartbeat {'on' if self.heartbeat else 'off'}"
         fits = self._problems or ["these numbers fit together"]
         told = self._picture.text.rpartition("\n")[2]
         return "\n".join([f"Tuner: {numbers}. {LIVE}", self._words, *fits, f"One deploy: {told}"])
