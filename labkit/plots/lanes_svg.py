@@ -11,8 +11,9 @@ from labkit.plots.page import LIFE as LIFE_ROOM
 from labkit.plots.style import ALARM, ALARM_PAPER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
 from labkit.trace import Event, Trace
 
-INCH = 96  # CSS pixels
+INCH = 110  # pixels, as many as the picture has
 SIZE = 8.5 * INCH / 72  # of letters, in pixels
+WIDE = 0.602  # of a letter's width to its size, in the font of fixed width
 FONT = "'DejaVu Sans Mono', Menlo, Consolas, monospace"
 _HATCH = {  # SVG has no hatches: lines in a tile of 6 pixels
     "///": "M-1 7L7 -1",
@@ -33,7 +34,8 @@ def lanes_svg(trace: Trace) -> str:
     trace: what happened.
     """
     page = Page(trace, source=False)
-    parts = [*_lanes(page)]
+    parts = [_alarm(page, event) for event in trace.events if page.broken_by(event)]
+    parts += _lanes(page)
     parts += [_bar(page, interval) for interval in page.bars]
     parts += [_life(page, interval) for interval in page.lives]
     for event in trace.events:
@@ -98,12 +100,15 @@ def _span(page: Page, interval: Interval) -> tuple[float, float]:
     return top, end - top
 
 
+def _alarm(page: Page, event: Event) -> str:
+    """What lies under an event that breaks a property, and under the lanes."""
+    height = ROW * (1 + page.extra(event))
+    return _rectangle(0.05, page.rows[event.number] - ROW / 2, height, page.width - 0.1, ALARM, ALARM_PAPER)
+
+
 def _event(page: Page, event: Event) -> list[str]:
     y, broken, parts = page.rows[event.number], page.broken_by(event), []
     paper = ALARM_PAPER if broken else PAPER
-    if broken:
-        height = ROW * (1 + page.extra(event))
-        parts.append(_rectangle(0.05, y - ROW / 2, height, page.width - 0.1, ALARM, ALARM_PAPER))
     parts.append(_text(0.1, y, f"{event.number:>4} {event.seconds:>7}", QUIET))
     for store in page.stores:
         if event.number in page.names_at(store):
@@ -159,11 +164,15 @@ def _text(
     x: float, y: float, words: str, color: str = INK, *, paper: str = "", bold: bool = False, small: bool = False
 ) -> str:
     """Words, vertically centred; with `paper` nothing that lies under them shines through."""
-    halo = f' paint-order="stroke" stroke="{paper}" stroke-width="5"' if paper else ""
     weight = ' font-weight="700"' if bold else ""
-    size = f' font-size="{SIZE * 7.5 / 8.5:.1f}"' if small else ""
+    size = SIZE * 7.5 / 8.5 if small else SIZE
+    smaller = f' font-size="{size:.1f}"' if small else ""
     place = f'x="{_px(x)}" y="{_px(y)}" dy="0.35em" xml:space="preserve"'
-    return f'<text {place} fill="{color}"{weight}{size}{halo}>{html.escape(words)}</text>'
+    written = f'<text {place} fill="{color}"{weight}{smaller}>{html.escape(words)}</text>'
+    if not paper:
+        return written
+    box = f'x="{x * INCH - 1:.1f}" y="{y * INCH - size * 0.65:.1f}" height="{size * 1.3:.1f}"'
+    return f'<rect {box} width="{len(words) * size * WIDE + 2:.1f}" fill="{paper}"/>{written}'
 
 
 def _marker(x: float, y: float, shape: str, fill: str, r: float = 5, edge: str = INK) -> str:
