@@ -97,6 +97,7 @@ class Verdict:
     skipped_polls: workers that were left polling although they might have given up.
     waiting: workers that some execution left waiting at its end, and what for.
     scenario: the scenario's name.
+    others: for each violated property, more of its shortest counterexamples, if they were asked for.
     """
 
     outcome: str
@@ -115,6 +116,7 @@ class Verdict:
     skipped_polls: tuple[str, ...] = ()
     waiting: Mapping[str, str] = field(default_factory=dict)
     scenario: str = "scenario"
+    others: Mapping[str, tuple[Trace, ...]] = field(default_factory=dict)
 
     @property
     def counterexample(self) -> Trace | None:

@@ -17,6 +17,7 @@ from labkit.runs import WorkersDiffer
 from labkit.search.breadth_first import BreadthFirst, Found
 from labkit.search.fewest_switches import shortest_way
 from labkit.search.limits import Limits
+from labkit.search.other_ways import other_ways
 from labkit.search.spread import Spread
 from labkit.stores.clock import ClockWasRead
 from labkit.trace import Trace
@@ -41,6 +42,7 @@ def explore(
     max_megabytes: float | None = None,
     executor: Executor | None = None,
     symmetry: bool = True,
+    others: int = 0,
 ) -> Verdict:
     """Search every schedule within the budgets, and answer with shortest counterexamples.
 
@@ -66,6 +68,8 @@ def explore(
         `def` at the top level of a module, or install cloudpickle. Their memory is not counted.
     symmetry: whether workers are taken for one another that do the same whenever they have had the same replies. States
         that differ only in which of them is which then count as one. Outcomes and counterexamples are the same.
+    others: for each violated property, up to how many more shortest counterexamples to give in `verdict.others`, each
+        with another order of the workers' commands.
 
     Interrupting it (Ctrl-C, or the stop button) gives a verdict with what was found so far.
     """
@@ -75,6 +79,8 @@ def explore(
             f"executor is a concurrent.futures.Executor, not {type(executor).__name__}; a Dask client has one: "
             "client.get_executor()"
         )
+    if not isinstance(others, int) or isinstance(others, bool) or others < 0:
+        raise ScenarioError(f"others is a number of counterexamples, 0 or more, not {others!r}")
     budgets = Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers)
     started = _real_clock()
 
@@ -86,10 +92,10 @@ def explore(
     # Other threads, such as those of an executor, need their turn while a spread search waits for them.
     with intercepted() if executor is None else nullcontext():
         try:
-            return _explore(scenario, budgets, seed, search, symmetry, absolute=False, started=started)
+            return _explore(scenario, budgets, seed, search, symmetry, others, absolute=False, started=started)
         except ClockWasRead:
             # A step reads the clock as a value: from here on, the time belongs to the state.
-            return _explore(scenario, budgets, seed, search, symmetry, absolute=True, started=started)
+            return _explore(scenario, budgets, seed, search, symmetry, others, absolute=True, started=started)
 
 
 def _explore(
@@ -98,6 +104,7 @@ def _explore(
     seed: int,
     search: Callable[[Engine], BreadthFirst],
     symmetry: bool,
+    others: int,
     absolute: bool,
     started: float,
 ) -> Verdict:
@@ -109,7 +116,7 @@ def _explore(
             try:
                 found = search(engine).run()
                 with intercepted():
-                    return _verdict(scenario, engine, found, started)
+                    return _verdict(scenario, engine, found, others, started)
             except WorkersDiffer as difference:
                 with intercepted():
                     engine.symmetry.tell_apart(str(difference))
@@ -118,11 +125,13 @@ def _explore(
             engine.close()
 
 
-def _verdict(scenario: Scenario, engine: Engine, found: Found, started: float) -> Verdict:
+def _verdict(scenario: Scenario, engine: Engine, found: Found, others: int, started: float) -> Verdict:
     for machine in dict.fromkeys(engine.machines):
         machine.rehearse()
     engine.check_python_state()
-    violations = _counterexamples(scenario, engine, found)
+    ways = _shortest_ways(engine, found, others)
+    traces = {name: [_replayed(scenario, engine, name, way) for way in each] for name, each in ways.items()}
+    violations = {name: each[0] for name, each in traces.items()}
     skipped = engine.skipped_polls()
     return Verdict(
         _outcome(found, violations, skipped),
@@ -141,6 +150,7 @@ def _verdict(scenario: Scenario, engine: Engine, found: Found, started: float) -
         tuple(skipped),
         _left_waiting(engine, found),
         _name_of(scenario),
+        {name: tuple(each[1:]) for name, each in traces.items() if each[1:]},
     )
 
 
@@ -166,18 +176,22 @@ def _outcome(found: Found, violations: dict[str, Trace], skipped: list[str]) -> 
     return "undetermined" if found.stopped is not None or skipped or not found.ends else "holds"
 
 
-def _counterexamples(scenario: Scenario, engine: Engine, found: Found) -> dict[str, Trace]:
-    """For each violated property, in the scenario's order, a shortest execution, executed again before it is shown."""
-    traces = {}
+def _shortest_ways(engine: Engine, found: Found, others: int) -> dict[str, list[list[int]]]:
+    """For each violated property, in the scenario's order, a shortest way, and up to so many others."""
+    ways = {}
     for prop in engine.properties:
         if prop.name in found.targets:
             length, targets = found.targets[prop.name]
-            codes = shortest_way(engine, found.depths, length, targets)
-            schedule = engine.schedule(codes)
-            trace = replay(scenario, schedule, seed=engine.world.seed, polls=engine.budgets.polls)
-            traces[prop.name] = trace
-            if all(broken.property != prop.name for broken in trace.violations):
-                raise Nondeterminism(
-                    f"the schedule {schedule} violated {prop.name!r} in the search but not when replayed"
-                )
-    return traces
+            shown = shortest_way(engine, found.depths, length, targets)
+            more = other_ways(engine, found.depths, length, targets, shown, others) if others else []
+            ways[prop.name] = [shown, *more]
+    return ways
+
+
+def _replayed(scenario: Scenario, engine: Engine, name: str, codes: list[int]) -> Trace:
+    """A counterexample, executed again before it is shown."""
+    schedule = engine.schedule(codes)
+    trace = replay(scenario, schedule, seed=engine.world.seed, polls=engine.budgets.polls)
+    if all(broken.property != name for broken in trace.violations):
+        raise Nondeterminism(f"the schedule {schedule} violated {name!r} in the search but not when replayed")
+    return trace

@@ -17,19 +17,23 @@ class Browser(Shown):
 
     Parameters
     ----------
-    verdict: what `explore` answered.
+    verdict: what `explore` answered; with `others=N` it has more than one counterexample for a property.
     """
 
     def __init__(self, verdict: Verdict) -> None:
         super().__init__("browser")
         self.verdict = verdict
-        self.found: list[tuple[str, Trace]] = list(verdict.violations.items())
+        self.found: list[tuple[str, Trace]] = [
+            (name, trace)
+            for name, shortest in verdict.violations.items()
+            for trace in (shortest, *verdict.others.get(name, ()))
+        ]
         head = ipw.HTML(f'<div class="lk-goal"><strong>{html.escape(verdict.headline)}</strong></div>')
         if not self.found:
             self.show(head, self.status)
             self.say("There is no counterexample to look at.")
             return
-        labels = [f"{name}: {steps(trace.length)}" for name, trace in self.found]
+        labels = [f"{name}: {steps(trace.length)}: {trace.schedule}" for name, trace in self.found]
         self.list = ipw.Select(options=list(zip(labels, range(len(labels)), strict=True)), rows=min(8, len(labels) + 1))
         self.list.layout = {"width": "auto", "max_width": "100%"}
         self.list.observe(self.guarded(self._open), "value")
