@@ -76,7 +76,9 @@ def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Notebook
     os.environ["LABKIT_PROGRESS"] = "0"
     os.environ["PYTHONPATH"] = str(ROOT)
     notebook = copy.deepcopy(notebook)
-    NotebookClient(notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": folder}}).execute()
+    where = {"metadata": {"path": folder}}
+    # Coalesced: how a cell's prints are cut into messages depends on the moment.
+    NotebookClient(notebook, timeout=120, kernel_name="python3", resources=where, coalesce_streams=True).execute()
     notebook.metadata = nbformat.from_dict(METADATA)
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict({k: v for k, v in cell.metadata.items() if k in ("tags", "jupyter")})

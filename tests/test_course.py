@@ -16,7 +16,7 @@ from labkit.course import notebooks as places
 from labkit.course.folder import make_folder, reset
 from labkit.course.notebooks import CourseError, course_notebooks
 from labkit.course.progress import progress
-from labkit.exercises import complete_once, record
+from labkit.exercises import record, send_once
 from labkit.exercises.record import COURSE_FILE
 
 ROOT = Path(__file__).parent.parent
@@ -58,9 +58,9 @@ def test_a_notebook_of_mine_is_never_written_over_and_missing_ones_are_added(fol
 
 def test_the_record_of_attempts_survives_a_second_copy(folder):
     with (folder / COURSE_FILE).open("a") as out:
-        out.write('{"exercise": "complete_once", "passes": true, "at": "now"}\n')
+        out.write('{"exercise": "send_once", "passes": true, "at": "now"}\n')
     make_folder(folder)
-    assert "complete_once" in (folder / COURSE_FILE).read_text()
+    assert "send_once" in (folder / COURSE_FILE).read_text()
 
 
 @pytest.mark.parametrize("where", ["other", "file"])
@@ -148,45 +148,45 @@ def test_reset_refuses_what_is_no_notebook_of_the_course_or_no_copy(folder, tmp_
 
 def test_checks_are_recorded_in_a_course_folder_only(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    complete_once.check(None)
+    send_once.check(None)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine"]
     monkeypatch.chdir(folder)
-    complete_once.check(None)
-    complete_once.check(*complete_once.reference)
-    standing = next(one for one in progress(folder) if one.exercise == "complete_once")
+    send_once.check(None)
+    send_once.check(*send_once.reference)
+    standing = next(one for one in progress(folder) if one.exercise == "send_once")
     assert (standing.attempts, standing.passed, standing.word) == (2, True, "passed")
 
 
 def test_a_solution_is_shown_in_a_new_session_when_an_attempt_is_on_record(folder, monkeypatch):
     monkeypatch.chdir(folder)
-    complete_once.check(None)
+    send_once.check(None)
     monkeypatch.setattr(record, "_attempted", set())
-    assert "First have a go" not in repr(complete_once.solution)
+    assert "First have a go" not in repr(send_once.solution)
 
 
 def test_lines_that_are_no_attempts_are_passed_over(folder):
     with (folder / COURSE_FILE).open("a") as out:
-        out.write('{"exercise": "complete_on\n[1]\n{"exercise": "complete_once", "passes": false, "at": "now"}\n')
-    standing = next(one for one in progress(folder) if one.exercise == "complete_once")
+        out.write('{"exercise": "complete_on\n[1]\n{"exercise": "send_once", "passes": false, "at": "now"}\n')
+    standing = next(one for one in progress(folder) if one.exercise == "send_once")
     assert (standing.attempts, standing.word) == (1, "tried")
 
 
 def test_a_folder_that_cannot_be_written_disturbs_no_check(folder, monkeypatch):
     monkeypatch.chdir(folder)
     monkeypatch.setattr(Path, "open", lambda *_, **__: (_ for _ in ()).throw(OSError("read-only")))
-    assert complete_once.check(*complete_once.reference).passes
+    assert send_once.check(*send_once.reference).passes
 
 
 def test_progress_is_printed_as_a_table_and_as_json(folder, monkeypatch, capsys):
     monkeypatch.chdir(folder)
-    complete_once.check(None)
+    send_once.check(None)
     assert main(["progress"]) == 0
     said = capsys.readouterr().out
     assert "tried" in said
     assert "1 attempt" in said
     assert "exercises passed." in said
     assert main(["progress", str(folder), "--json"]) == 0
-    row = next(row for row in json.loads(capsys.readouterr().out) if row["exercise"] == "complete_once")
+    row = next(row for row in json.loads(capsys.readouterr().out) if row["exercise"] == "send_once")
     assert row["attempts"] == 1
     assert row["passed"] is False
 

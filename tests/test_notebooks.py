@@ -21,7 +21,6 @@ PUBLIC = re.compile(
 )
 ACTED_ON = re.compile(r"# change me|\b(Prediction|Stepper|Parsons|Tuner|Quiz|Browser)\(|\.check\(")
 SHORT = {"00_start_here"}  # ten minutes: fewer cells will do
-UNFINISHED = {"01_two_workers_one_job"}  # has no widgets yet
 WIDGETS = importlib.util.find_spec("labkit.widgets") is not None
 all_written = pytest.mark.skipif(len(SOURCE_PATHS) <= points.LAST_NOTEBOOK, reason="not all notebooks are written yet")
 needs_widgets = pytest.mark.skipif(not WIDGETS, reason="labkit.widgets is not there yet")
@@ -169,8 +168,7 @@ def test_a_quiz_is_folded_away_since_the_right_answers_stand_in_it(notebook):
 
 def test_a_notebook_is_neither_a_leaflet_nor_a_book(notebook):
     fewest = 15 if notebook.stem in SHORT else 30
-    most = 60 if notebook.stem in UNFINISHED else 45
-    assert fewest <= len(cells(notebook)) <= most
+    assert fewest <= len(cells(notebook)) <= 45
 
 
 def test_there_is_more_prose_than_code(notebook):
@@ -188,8 +186,6 @@ def test_the_head_says_what_one_will_be_able_to_do_and_how_long_it_takes(noteboo
 
 @needs_widgets
 def test_a_notebook_asks_for_predictions_and_compares_each(notebook):
-    if notebook.stem in UNFINISHED:
-        pytest.skip("not written yet")
     predicted = re.findall(r"^(\w+) = Prediction\(", code(notebook), flags=re.M)
     assert predicted
     for name in predicted:
@@ -198,8 +194,6 @@ def test_a_notebook_asks_for_predictions_and_compares_each(notebook):
 
 @needs_widgets
 def test_a_notebook_ends_with_a_recap_a_quiz_and_the_words_met(notebook):
-    if notebook.stem in UNFINISHED:
-        pytest.skip("not written yet")
     assert "recap()" in code(notebook)
     assert "Quiz(" in code(notebook)
     assert "**Words met here**" in "\n".join(cell.source for cell in cells(notebook, "markdown"))
