@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def console() -> SpanExporter:
     """An exporter that prints each span as JSON."""
-    exporter: SpanExporter = need("opentelemetry.sdk.trace.export").ConsoleSpanExporter()
+    exporter: SpanExporter = need("opentelemetry.sdk.trace.export").ConsoleSpanExporter(out=sys.stdout)
     return exporter
 
 
