@@ -119,7 +119,7 @@ def test_a_redelivery_says_in_its_span_that_its_ack_came_too_late(incident):
 def test_the_span_of_a_killed_worker_is_lost(killed):
     lost = [span for span in killed.spans() if span.lost and span.kind == "CONSUMER"]
     assert {span.worker for span in lost} == {"old-1", "old-2"}
-    assert all(span.error == "killed" and span.end == 242_000_000 for span in lost)
+    assert all(span.error == "killed" and span.end == 243_000_000 for span in lost)
 
 
 def test_ids_of_spans_follow_the_seed_and_nothing_else(incident):

@@ -106,9 +106,9 @@ class Production:
         began = time.time()
         lab.deadlines(queue.deadlines)
         lab.deadlines(lambda: [began + self.deploy, began + self.deploy + self.grace_period])
-        names = [order_of(number) for number in range(1, self.orders + 1)]
-        lab.always("at most one mail for each order", lambda: all(lab.mail.count(name) <= 1 for name in names))
-        lab.at_end("a push message for each order", lambda: all(push.count(name) >= 1 for name in names))
+        mail, names = lab.mail, {order_of(number) for number in range(1, self.orders + 1)}
+        lab.always("at most one mail for each order", lambda: len({call.key for call in mail.calls}) == len(mail.calls))
+        lab.at_end("a push message for each order", lambda: names <= {call.key for call in push.calls})
 
     def run(self, seed: int = 0) -> Trace:
         """Execute it; another seed draws other orders of what happens at the same moment."""

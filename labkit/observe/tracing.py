@@ -112,6 +112,7 @@ class _Builder:
     def __init__(self, seed: int) -> None:
         self.all: list[Span] = []
         self.producers: dict[str, list[Span]] = {}
+        self.firsts: dict[str, int] = {}  # of each job, how many first deliveries there were
         self.trace_ids: dict[str, int] = {}
         self.jobs: dict[int, str] = {}  # of each span
         self._trace_ids, self._span_ids = ids(seed, "trace", 128), ids(seed, "span", 64)
@@ -146,7 +147,10 @@ class _Builder:
     def receive(self, delivery: Delivery) -> None:
         job, queue, fields = delivery.job, delivery.queue, delivery.records[0].fields
         senders = [span for span in self.producers.get(job, []) if span.start <= delivery.received]
-        producer = senders[min(delivery.attempt, 1) - 1] if senders else None
+        # A job that was sent twice has two first deliveries, the second of them most likely of its second message.
+        self.firsts[job] = self.firsts.get(job, 0) + (delivery.attempt == 1)
+        place = self.firsts[job] - 1 if delivery.attempt == 1 else 0
+        producer = senders[min(place, len(senders) - 1)] if senders else None
         links = (producer,) if producer else ()
         self.add(
             f"receive {queue}",

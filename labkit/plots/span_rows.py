@@ -18,8 +18,8 @@ WIDTH, ROW, BAR, MARGIN = 8.6, 0.24, 0.15, 0.2  # inches
 MOST_ROWS = 60
 STEPS = (1, 2, 5)
 LEGEND = (
-    "bar: a span, in the look of its worker, with how long it took · small mark: it took no time · ✗: its worker was "
-    "killed, so no exporter ever sent it · shaded: two workers work on one job"
+    "bar: a span, in the look of its worker, with how long it took · small mark: it took no time · line in a bar: what "
+    "it logged then · ✗: its worker was killed, so no exporter ever sent it · shaded: two workers work on one job"
 )
 
 
@@ -49,7 +49,7 @@ def waterfall(spans: Iterable[Span]) -> Picture:
         bold = place < len(textwrap.wrap(told, room))
         y = axis + 0.55 + 0.19 * place
         write(axes, MARGIN, y, line, color=INK if bold else QUIET, fontweight="bold" if bold else "normal")
-    text = "\n".join([*map(_row, shown), "", told])
+    text = "\n".join([*(line for span in shown for line in _rows(span)), "", told])
     return Picture(figure, f"Waterfall of {len(shown)} spans. {told}", text, as_twin(text))
 
 
@@ -84,6 +84,15 @@ def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
         if one.worker != other.worker and one.trace_id == other.trace_id
     ]
     return sorted((start, end) for start, end in found if start < end)
+
+
+def said(span: Span) -> list[tuple[int, str]]:
+    """What a worker logged while a span lasted, without its end: when, and what."""
+    return [
+        (moment.time, moment.name)
+        for moment in span.moments
+        if "." in moment.name and moment.name not in ("job.finished", "job.busy", "job.failed")
+    ]
 
 
 def _in_order(spans: tuple[Span, ...]) -> list[Span]:
@@ -132,6 +141,8 @@ def _draw(axes: Axes, span: Span, scale: _Scale, y: float, index: int) -> None:
             bar = Rectangle((x, y - height / 2), end - x, height, facecolor=face, edgecolor=style.color, zorder=3)
             bar.set_hatch(hatch)
             axes.add_patch(bar)
+        for time, _ in said(span):
+            axes.plot([scale.x(time)] * 2, [y - BAR * 0.8, y + BAR * 0.8], color=INK, linewidth=1.6, zorder=4)
         if span.lost:
             axes.plot([end], [y], "x", color=DARK_ALARM, markersize=9, markeredgewidth=2.4, zorder=5)
     took = _took(span)
@@ -182,6 +193,8 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
     return f"{said}. {begins}{left}" if works else f"{len(spans)} spans. {begins}{left}"
 
 
-def _row(span: Span) -> str:
+def _rows(span: Span) -> list[str]:
     links = "  linked to its producer" if span.links and span.kind == "CONSUMER" else ""
-    return f"{span.start / 1e6:>10.3f} s  {_title(span):<32}  {_took(span)}{links}".rstrip()
+    row = f"{span.start / 1e6:>10.3f} s  {_title(span):<32}  {_took(span)}{links}".rstrip()
+    indent = " " * (len(span.worker) + 2 + 2 * min(span.depth + 1, 3))
+    return [row, *(f"{time / 1e6:>10.3f} s  {indent}{word}" for time, word in said(span))]
