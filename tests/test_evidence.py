@@ -1,5 +1,7 @@
 """The evidence of both incidents lets a reader rule out each wrong hypothesis, and find what remains."""
 
+from pathlib import Path
+
 import pytest
 
 from labkit import LabError, replay
@@ -209,6 +211,14 @@ def test_evidence_is_named_and_simulated_once():
     assert evidence("status-race") is status_race_case()
     with pytest.raises(LabError, match="no evidence of 'outage'"):
         evidence("outage")
+
+
+def test_the_lines_of_the_readme_do_what_they_say():
+    text = (Path(__file__).parent.parent / "README.md").read_text()
+    code = text.split("## Watch it")[1].split("```python\n")[1].split("```")[0]
+    names = {}
+    exec(code, names)
+    assert names["case"] is deploy_case()
 
 
 def test_a_finding_prints_its_question_its_facts_and_a_sentence():

@@ -20,6 +20,7 @@ from labkit.observe import Meter, alerts, otlp, registry, serve
 from labkit.observe.evaluation import evaluate
 from labkit.observe.open_telemetry import sdk_spans
 from labkit.observe.promql import metric_names, parse
+from labkit.processes.live_run import live
 
 PROVISIONED = Path(labkit.__file__).parent / "observe" / "provisioned"
 START = 1_767_258_000_000_000_000  # nanoseconds: 2026-01-01 at 09:00
@@ -63,6 +64,33 @@ def test_a_live_run_is_scraped_while_it_goes_on():
         meter.emit({"event": "job.enqueued", "queue": "orders", "job_id": "1"})
         after = values(families(endpoint.url))[key]
     assert (before, after) == (0, 1)
+
+
+def test_the_log_of_a_real_process_is_served_as_it_comes():
+    event = {"event": "job.enqueued", "job_id": "1"}
+    code = f"from labkit.observe import print_event; print('hello'); print_event({event})"
+    read = threading.Event()
+
+    def lines(process):
+        yield from process.stdout
+        read.set()
+
+    command = [sys.executable, "-c", code]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, serve(lines(process)) as endpoint:
+        assert read.wait(timeout=60)
+        found = values(families(endpoint.url))
+    assert found["labkit_messages_sent_total", (("queue", "jobs"),)] == 1
+
+
+def test_a_live_run_leaves_the_same_kinds_of_logs_spans_and_metrics(redis_url):
+    shop = Production(orders=3, every=0.1, job_seconds=0.1, visibility_timeout=20, deploy=0, ready=0, poll=0.1)
+    trace = live(shop, redis_url, seconds=60)
+    found = trace.metrics()
+    assert found.value("labkit_messages_sent_total") == 3
+    assert found.value("labkit_messages_received_total") == 3
+    assert found.value("labkit_effects_total", effect="mail") == 3
+    names = [span.name for span in trace.spans().of_job("q-7801")]
+    assert sorted(names)[:3] == ["ack orders", "mail", "process orders"]
 
 
 def test_an_endpoint_that_is_closed_answers_no_more():

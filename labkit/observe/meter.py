@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.observe.delivery import Deliveries, Delivery
 from labkit.observe.instrument import Instrument, Sample
-from labkit.observe.record import Record, records
+from labkit.observe.record import Record, parse, records
 from labkit.trace import Trace
 
 # The boundaries that OpenTelemetry advises end at 10 s: with jobs of 45 s and messages hidden for 30 s, a percentile
@@ -127,6 +127,14 @@ class Meter:
     def emit(self, event: Mapping[str, Any]) -> None:
         """Follow an event as it happens, in a live run: `Worker(…, emit=meter.emit)`; any thread may call it."""
         self.take(Record(round((time.monotonic() - self._began) * 1e6), event))
+
+    def follow(self, stream: Iterable[Record | Mapping[str, Any] | str]) -> None:
+        """Follow a stream to its end: records, events as they happen, or lines of a log such as a process prints."""
+        for one in stream:
+            if isinstance(one, Record):
+                self.take(one)
+            else:
+                self.emit(parse(one) if isinstance(one, str) else one)
 
     def take(self, record: Record) -> None:
         """Follow one record."""

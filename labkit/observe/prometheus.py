@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Self
@@ -13,6 +13,8 @@ from labkit.observe.instrument import Instrument
 from labkit.observe.meter import Meter
 from labkit.observe.record import Record
 from labkit.trace import Trace
+
+Source = Meter | Trace | Iterable[Record] | Iterator[Record | Mapping[str, Any] | str]
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -83,15 +85,20 @@ class Endpoint:
         self.close()
 
 
-def serve(source: Meter | Trace | Iterable[Record], port: int = 0, address: str = "127.0.0.1") -> Endpoint:
+def serve(source: Source, port: int = 0, address: str = "127.0.0.1") -> Endpoint:
     """Serve metrics over HTTP.
 
     Parameters
     ----------
-    source: a meter that a live run tells of each event with `meter.emit`; or a trace, or records.
+    source: a trace, or records, for what they come to; a meter that is told of each event with `meter.emit`; or an
+        iterator of events, or of lines such as a worker's process prints on its `stdout`, which is followed meanwhile.
     port: 0 for a free one.
     address: where to listen; loopback, if nothing is said, so that no other machine sees it.
     """
+    if isinstance(source, Iterator):
+        meter = Meter()
+        Thread(target=meter.follow, args=(source,), daemon=True).start()
+        source = meter
     own = registry(source)
     server, thread = need("prometheus_client").start_http_server(port, addr=address, registry=own)
     return Endpoint(f"http://{address}:{server.server_port}/metrics", own, server, thread)
