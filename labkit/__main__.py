@@ -1,5 +1,6 @@
 """The command line: `python -m labkit explore FILE.py:scenario`, `replay FILE.py:scenario "A A B"`, `cases [ID]`,
-and `ladder INCIDENT`; `lab [FOLDER]`, `progress [FOLDER]` and `reset NOTEBOOK` for the course.
+and `ladder INCIDENT`; `staging` for a test with real processes; `lab [FOLDER]`, `progress [FOLDER]` and
+`reset NOTEBOOK` for the course.
 
 Exit codes: 0 holds (or, for replay, nothing was violated), 1 violated, 2 undetermined, 3 wrong use.
 """
@@ -10,7 +11,7 @@ import argparse
 import sys
 from contextlib import suppress
 
-from labkit.commands import cases, explore, lab, ladder, progress, replay, reset
+from labkit.commands import cases, explore, lab, ladder, progress, replay, reset, staging
 from labkit.commands.exit_codes import WRONG_USE
 from labkit.commands.parser import Parser
 from labkit.errors import LabError
@@ -22,6 +23,7 @@ COMMANDS = (
     replay,
     cases,
     ladder,
+    staging,
     lab,
     progress,
     reset,

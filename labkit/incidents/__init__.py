@@ -1,4 +1,4 @@
-"""The two incidents as scenarios with every fix a parameter, what they left behind, and the seven-step flow."""
+"""The two incidents as scenarios with every fix a parameter, what they left behind, a staging test for real, and the seven steps."""
 
 from labkit.incidents.case_file import deploy_case, evidence, status_race_case
 from labkit.incidents.causes import ROOT_CAUSES, Cause
@@ -6,6 +6,9 @@ from labkit.incidents.deploy import DEPLOY
 from labkit.incidents.ladder import Fault, Fix, Incident, Ladder
 from labkit.incidents.production import Production
 from labkit.incidents.rollout import Rollout
+from labkit.incidents.staging_report import StagingReport
+from labkit.incidents.staging_run import staging
+from labkit.incidents.staging_world import Staging
 from labkit.incidents.status_race import STATUS_RACE
 from labkit.incidents.traffic import Traffic
 
@@ -23,8 +26,11 @@ __all__ = [
     "Ladder",
     "Production",
     "Rollout",
+    "Staging",
+    "StagingReport",
     "Traffic",
     "deploy_case",
     "evidence",
+    "staging",
     "status_race_case",
 ]

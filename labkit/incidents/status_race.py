@@ -17,7 +17,7 @@ from redis.exceptions import LockError
 from labkit import Lab
 from labkit.idempotency import Outbox, Relay, transaction
 from labkit.incidents.ladder import Fault, Fix, Incident
-from labkit.locks import AtomicLock, UnownedLock
+from labkit.locks import AtomicLock, Lock, UnownedLock
 from labkit.queues import VisibilityQueue
 
 JOB, LEASE, VISIBILITY = "job-1", 30, 30
@@ -52,7 +52,7 @@ class Completion:
         if not self.fixes & {"lock", "owner"}:
             self.complete(job)
             return True
-        lock = (AtomicLock if "owner" in self.fixes else UnownedLock)(self.r, f"lock:{job}", timeout=LEASE)
+        lock = self.lock_for(job)
         if not lock.acquire(blocking=False):
             return False
         try:
@@ -61,6 +61,10 @@ class Completion:
             with suppress(LockError):
                 lock.release()
         return True
+
+    def lock_for(self, job: str) -> Lock:
+        """The lock around reading and writing the status of a job."""
+        return (AtomicLock if "owner" in self.fixes else UnownedLock)(self.r, f"lock:{job}", timeout=LEASE)
 
     def complete(self, job: str) -> None:
         """Write the status, and tell the world."""

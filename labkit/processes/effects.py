@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import threading
 import time
@@ -50,11 +49,18 @@ class Effects:
     """
 
     def __init__(self, path: Path) -> None:
-        self._database = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-        self._database.execute("PRAGMA journal_mode = WAL")
-        self._database.execute("PRAGMA synchronous = NORMAL")
-        self._database.executescript(_SCHEMA)
+        self._path = path
+        self._opened: sqlite3.Connection | None = None
         self._one_at_a_time = threading.Lock()  # a worker and its heartbeat
+
+    @property
+    def _database(self) -> sqlite3.Connection:
+        if self._opened is None:
+            self._opened = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
+            self._opened.execute("PRAGMA journal_mode = WAL")
+            self._opened.execute("PRAGMA synchronous = NORMAL")
+            self._opened.executescript(_SCHEMA)
+        return self._opened
 
     def call(self, service: str, deduplicates: bool, call: Call, worker: str) -> tuple[str, int]:
         """Ask a service for an effect; gives `done`, or `already done`, and when, in nanoseconds since 1970."""
@@ -90,27 +96,10 @@ class Effects:
         return dict(self._database.execute("SELECT service, COUNT(*) FROM attempts GROUP BY service").fetchall())
 
     def close(self) -> None:
-        """Close this process's connection."""
-        self._database.close()
-
-
-class EffectsHere:
-    """The services' memory as the process that runs now reaches it: a connection is not to be taken along in a fork.
-
-    Parameters
-    ----------
-    path: the SQLite file.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._opened: tuple[int, Effects] | None = None
-
-    def __call__(self, service: str, deduplicates: bool, call: Call, worker: str) -> tuple[str, int]:
-        """Ask a service; see `Effects.call`."""
-        if self._opened is None or self._opened[0] != os.getpid():
-            self._opened = os.getpid(), Effects(self._path)
-        return self._opened[1].call(service, deduplicates, call, worker)
+        """Close this process's connection; it is opened again when it is needed. Before a fork it must be closed."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
 
 
 # Asks a service: its name, whether it deduplicates, the call, and who calls.

@@ -8,7 +8,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import redis
 from labkit import errors
 from labkit.errors import LabError, ScenarioError
 from labkit.lab import Scenario
-from labkit.processes.effects import Effects, EffectsHere
+from labkit.processes.effects import Effects
 from labkit.processes.faults import START, LiveFault, faults_of
 from labkit.processes.journal import notes_of
 from labkit.processes.live_lab import LiveLab, LiveWorld
@@ -44,6 +44,7 @@ def live(
     crashes: int = 0,
     seed: int = 0,
     until: Callable[[], object] | None = None,
+    gather: Callable[[], object] | None = None,
 ) -> LiveTrace:
     """Run a scenario for real: each worker is a forked process, signals are signals, and time passes by itself.
 
@@ -62,6 +63,7 @@ def live(
     crashes: how many workers are killed besides, each after one of its first steps.
     seed: which ones, and when.
     until: ends the run as soon as it holds, for workers that are all `forever`; if None, the properties of the end do.
+    gather: called when the workers are gone and the stores are still there; its answer is the trace's `gathered`.
 
     Raises `LabError` when a server is missing, and what the scenario itself raises.
     """
@@ -70,7 +72,8 @@ def live(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labkit-live-")))
         run = stack.enter_context(_begun(scenario, url, database_url, folder))
         wanted = faults_of(faults, crashes, seed, run.lab.workers, _unhurt(run.lab))
-        return run.go(wanted, seconds, until)
+        trace = run.go(wanted, seconds, until)
+        return trace if gather is None else replace(trace, gathered=gather())
 
 
 @dataclass
@@ -94,7 +97,7 @@ class Run:
 
     def go(self, faults: list[LiveFault], seconds: float, until: Callable[[], object] | None) -> LiveTrace:
         """Let the workers run, and gather what they leave behind."""
-        crew = Crew(self.scenario, self.part, self.journal_of)
+        crew = Crew(self.scenario, self.part, self.journal_of, self._close_databases)
         try:
             later = started_later(faults)
             for name in self.lab.workers:
@@ -108,6 +111,12 @@ class Run:
         finally:
             crew.close()
         return self._trace(crew, start, over, waiting)
+
+    def _close_databases(self) -> None:
+        """Have no connection open that a fork must not take along; each is opened again when it is needed."""
+        self.observer.effects.close()
+        for session in self.part.database.sessions:
+            session.close()
 
     def journal_of(self, worker: str) -> Path:
         """Where a worker's journal is."""
@@ -189,7 +198,7 @@ def _begun(scenario: Scenario, url: str, database_url: str | None, folder: Path)
     database = real_database(database_url, folder, name)
     effects = Effects(folder / "services.sqlite")
     try:
-        part = Part(url, prefix, database, EffectsHere(folder / "services.sqlite"))
+        part = Part(url, prefix, database, effects.call)
         observer = Observer(part, effects)
         lab = LiveLab(LiveWorld(part, observer.effects_of, observer.inside))
         scenario(lab)
@@ -201,6 +210,8 @@ def _begun(scenario: Scenario, url: str, database_url: str | None, folder: Path)
         yield Run(scenario, lab, part, observer, folder)
     finally:
         _leave_nothing(prefix, client)
+        for session in database.sessions:
+            session.close()
         database.remove()
         effects.close()
         client.close()

@@ -21,6 +21,7 @@ class LiveTrace(Trace):
     looks: how often stores were looked at while it went on.
     notes: what a live run does not do although the scenario says it.
     seconds: how long it took.
+    gathered: what `gather` answered.
     """
 
     servers: str = ""
@@ -31,6 +32,7 @@ class LiveTrace(Trace):
     looks: int = 0
     notes: tuple[str, ...] = ()
     seconds: float = field(default=0, compare=False)
+    gathered: object = None
 
     @property
     def headline(self) -> str:

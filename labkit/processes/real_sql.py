@@ -23,10 +23,40 @@ _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\?|(?<!:):([A-Za-z_]\w*)|%
 Execute = Callable[[str, Any], Result]
 
 
+class Session:
+    """A driver's connection, opened when it is needed.
+
+    A process that forks while it has one open endangers it: the child closes its own copy some day, and with SQLite the
+    locks of the one, with PostgreSQL the session of the other are gone. So they are closed before.
+
+    Parameters
+    ----------
+    open: opens a connection.
+    run: executes a statement on it.
+    """
+
+    def __init__(self, open: Callable[[], Any], run: Callable[[Any, str, Any], Result]) -> None:
+        self._open, self._run = open, run
+        self._connection: Any = None
+
+    def __call__(self, text: str, values: Any) -> Result:
+        """Execute a statement."""
+        if self._connection is None:
+            self._connection = self._open()
+        return self._run(self._connection, text, values)
+
+    def close(self) -> None:
+        """Close the connection; the next statement opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
 class RealDatabase(Protocol):
     """Where the connections of a run go."""
 
     isolation: str
+    sessions: list[Session]
 
     def connect(self) -> Execute:
         """A connection, outside of any transaction until it is told BEGIN."""
@@ -51,21 +81,19 @@ class SqliteFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.sessions: list[Session] = []
         connection = sqlite3.connect(path)
         connection.execute("PRAGMA journal_mode = WAL")  # readers see what was last committed, and wait for nobody
         connection.close()
 
     def connect(self) -> Execute:
+        self.sessions.append(Session(self._open, _run_on_sqlite))
+        return self.sessions[-1]
+
+    def _open(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
         connection.execute("PRAGMA synchronous = NORMAL")
-
-        def execute(text: str, values: Any) -> Result:
-            cursor = connection.execute(text, values)
-            columns = tuple(column[0] for column in cursor.description or ())
-            rows = tuple(cursor.fetchall())
-            return Result(rows, columns, cursor.rowcount, cursor.lastrowid)
-
-        return execute
+        return connection
 
     def remove(self) -> None:
         """The file goes with its folder."""
@@ -88,21 +116,18 @@ class PostgresqlSchema:
 
     def __init__(self, url: str, schema: str) -> None:
         self._url, self.schema = url, schema
+        self.sessions: list[Session] = []
         self._psycopg = _psycopg()
         self._execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
 
     def connect(self) -> Execute:
+        self.sessions.append(Session(self._open, _run_on_postgresql))
+        return self.sessions[-1]
+
+    def _open(self) -> Any:
         connection = self._psycopg.connect(self._url, autocommit=True)
         connection.execute(f"SET search_path TO {self.schema}")
-
-        def execute(text: str, values: Any) -> Result:
-            own = "BEGIN" if text.upper().startswith("BEGIN") else translated(text)
-            cursor = connection.execute(own, values or None)
-            columns = tuple(column.name for column in cursor.description or ())
-            rows = tuple(cursor.fetchall()) if cursor.description else ()
-            return Result(rows, columns, cursor.rowcount)
-
-        return execute
+        return connection
 
     def remove(self) -> None:
         """Drop the schema with all that is in it."""
@@ -172,6 +197,21 @@ class RealConnection(SqlConnection):
             return execute(statement.text, values)
         except Exception as error:  # whatever the driver raises is the worker's
             return error
+
+
+def _run_on_sqlite(connection: sqlite3.Connection, text: str, values: Any) -> Result:
+    cursor = connection.execute(text, values)
+    columns = tuple(column[0] for column in cursor.description or ())
+    rows = tuple(cursor.fetchall())
+    return Result(rows, columns, cursor.rowcount, cursor.lastrowid)
+
+
+def _run_on_postgresql(connection: Any, text: str, values: Any) -> Result:
+    own = "BEGIN" if text.upper().startswith("BEGIN") else translated(text)
+    cursor = connection.execute(own, values or None)
+    columns = tuple(column.name for column in cursor.description or ())
+    rows = tuple(cursor.fetchall()) if cursor.description else ()
+    return Result(rows, columns, cursor.rowcount)
 
 
 def real_database(url: str | None, folder: Path, name: str) -> RealDatabase:

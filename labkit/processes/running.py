@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
@@ -41,6 +40,24 @@ class Exit:
     code: int
 
 
+class Pipe:
+    """Two ends, each of which is closed once: its number may be somebody else's afterwards."""
+
+    def __init__(self) -> None:
+        self.read, self.write = os.pipe()
+
+    def close_write(self) -> None:
+        """Close the end that is written to."""
+        if self.write >= 0:
+            os.close(self.write)
+            self.write = -1
+
+    def close(self) -> None:
+        """Close both."""
+        self.close_write()
+        os.close(self.read)
+
+
 class Crew:
     """The worker processes of one run.
 
@@ -49,19 +66,21 @@ class Crew:
     scenario: builds the world.
     part: what each process is given, but for its journal.
     journals: where each worker's journal is.
+    before_fork: closes what a fork must not take along.
     """
 
-    def __init__(self, scenario: Scenario, part: Part, journals: Callable[[str], Path]) -> None:
+    def __init__(
+        self, scenario: Scenario, part: Part, journals: Callable[[str], Path], before_fork: Callable[[], None]
+    ) -> None:
         if not hasattr(os, "fork"):
             raise Unsupported("live runs fork their workers, which Windows cannot: use WSL, or Binder")
         self._scenario, self._part, self._journals = scenario, part, journals
+        self._before_fork = before_fork
         self._fork = multiprocessing.get_context("fork")
         self.processes: dict[str, Any] = {}
         self.exits: dict[str, Exit] = {}
         self.marks: list[Mark] = []
-        self._alive_read, self._alive_write = os.pipe()  # closed at our end only when we are gone
-        self._go_read, self._go_write = os.pipe()
-        self._ready_read, self._ready_write = os.pipe()
+        self._alive, self._go, self._ready = Pipe(), Pipe(), Pipe()  # `alive` is closed when this process is gone
 
     def start(self, name: str, ends: Mapping[int, int]) -> None:
         """Fork a worker; it builds the scenario and waits to be let go."""
@@ -69,9 +88,9 @@ class Crew:
         sink = FileSink(self._journals(name))
 
         def main() -> None:
-            for end in (self._alive_write, self._go_write, self._ready_read):
-                _close(end)
-            die_with(self._alive_read)
+            self._alive.close_write()
+            self._go.close_write()
+            die_with(self._alive.read)
             part.journal = Journal(name, sink, ends)
             work(self._scenario, part, self._wait_for_the_others)
 
@@ -79,20 +98,21 @@ class Crew:
         with warnings.catch_warnings():  # a notebook's kernel has threads; they hold nothing that a worker needs
             warnings.simplefilter("ignore", DeprecationWarning)
             sys.stdout.flush()
+            self._before_fork()
             process.start()
         self.processes[name] = process
 
     def _wait_for_the_others(self) -> None:
-        os.write(self._ready_write, b".")
-        os.read(self._go_read, 1)
+        os.write(self._ready.write, b".")
+        os.read(self._go.read, 1)
 
     def let_go(self, count: int) -> int:
         """Wait until so many workers are ready, or one is gone, and let all begin; returns when, in nanoseconds."""
         ready = 0
         while ready < count and not self.notice_exits():
-            if select.select([self._ready_read], [], [], 0.05)[0]:
-                ready += len(os.read(self._ready_read, count))
-        _close(self._go_write)
+            if select.select([self._ready.read], [], [], 0.05)[0]:
+                ready += len(os.read(self._ready.read, count))
+        self._go.close_write()
         return time.time_ns()
 
     def wait(self, seconds: float) -> None:
@@ -145,9 +165,8 @@ class Crew:
     def close(self) -> None:
         """Nobody is left: let go of the pipes."""
         self.kill()
-        for end in (self._alive_read, self._alive_write, self._go_read, self._ready_read, self._ready_write):
-            _close(end)
-        _close(self._go_write)
+        for pipe in (self._alive, self._go, self._ready):
+            pipe.close()
 
 
 def steps_that_end(faults: list[LiveFault], worker: str) -> dict[int, int]:
@@ -158,8 +177,3 @@ def steps_that_end(faults: list[LiveFault], worker: str) -> dict[int, int]:
 def started_later(faults: list[LiveFault]) -> set[str]:
     """The workers that start only when a fault says so."""
     return {fault.worker for fault in faults if fault.kind == START}
-
-
-def _close(end: int) -> None:
-    with contextlib.suppress(OSError):  # closed before
-        os.close(end)

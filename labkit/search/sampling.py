@@ -46,14 +46,8 @@ class Sample:
         return self.hits.get(name, 0) / self.executions
 
     def interval(self, name: str, confidence: float = 0.95) -> tuple[float, float]:
-        """Where the true share lies with this confidence.
-
-        Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-        """
-        z, n, rate = NormalDist().inv_cdf((1 + confidence) / 2), self.executions, self.rate(name)
-        middle = (rate + z * z / (2 * n)) / (1 + z * z / n)
-        half = z / (1 + z * z / n) * sqrt(rate * (1 - rate) / n + z * z / (4 * n * n))
-        return max(0.0, middle - half), min(1.0, middle + half)
+        """Where the true share lies with this confidence."""
+        return interval_of_share(self.hits.get(name, 0), self.executions, confidence)
 
     def __repr__(self) -> str:
         head = f"{self.executions:,} executions ({self.strategy})"
@@ -70,6 +64,17 @@ class Sample:
             )
             lines.append(f'    for example by "{self.schedules[name]}"')
         return "\n".join(lines)
+
+
+def interval_of_share(hits: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Where a true share lies, with this confidence, when so many trials had so many hits.
+
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
+    """
+    z, rate = NormalDist().inv_cdf((1 + confidence) / 2), hits / trials
+    middle = (rate + z * z / (2 * trials)) / (1 + z * z / trials)
+    half = z / (1 + z * z / trials) * sqrt(rate * (1 - rate) / trials + z * z / (4 * trials * trials))
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def sample(
