@@ -1,4 +1,4 @@
-"""The two incidents as scenarios with every fix a parameter, what they left behind, a staging test for real, and the seven steps."""
+"""The two incidents with every fix a parameter, what they left behind, a staging test for real, the seven steps."""
 
 from labkit.incidents.case_file import deploy_case, evidence, status_race_case
 from labkit.incidents.causes import ROOT_CAUSES, Cause
