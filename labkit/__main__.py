@@ -11,7 +11,7 @@ import argparse
 import sys
 from contextlib import suppress
 
-from labkit.commands import cases, explore, lab, ladder, progress, replay, reset, staging
+from labkit.commands import cases, explore, lab, ladder, progress, replay, reset, staging, worker
 from labkit.commands.exit_codes import WRONG_USE
 from labkit.commands.parser import Parser
 from labkit.errors import LabError
@@ -24,6 +24,7 @@ COMMANDS = (
     cases,
     ladder,
     staging,
+    worker,
     lab,
     progress,
     reset,

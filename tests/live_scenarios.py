@@ -38,6 +38,23 @@ def one_after_the_other(lab):
     lab.at_end("B was there", lambda: observer.get("done") == b"1")
 
 
+def tables(lab):
+    """Two workers at one table, whose set-up has replies of every kind."""
+    db, r = lab.sql(), lab.redis()
+    db.execute("CREATE TABLE t (n INTEGER)")
+    db.execute("INSERT INTO t VALUES (0)")
+    assert db.execute("SELECT n FROM t").fetchone() == (0,)
+    r.register_script("return {1, 'two', false}")()
+
+    def add(db):
+        with transaction(db):
+            db.execute("UPDATE t SET n = n + 1")
+
+    for name in "AB":
+        lab.worker(name, add, lab.sql())
+    lab.at_end("both were there", lambda: db.execute("SELECT n FROM t").fetchone() == (2,))
+
+
 def two_mails(lab):
     """Nobody asks whether the other has sent it."""
     for name in "AB":

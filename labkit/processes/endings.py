@@ -1,0 +1,55 @@
+"""How the workers of a live run came to their ends: marks for the trace, and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from labkit import errors
+from labkit.errors import LabError, ScenarioError
+from labkit.processes.merging import Mark, Story
+from labkit.processes.running import Exit
+
+
+def marks_of_the_end(name: str, story: Story, code: int, at: int, marks: list[Mark]) -> list[Mark]:
+    """The marks of signals that nobody here sent: a worker's own, or somebody else's."""
+    if code >= 0 and story.signalled is None:
+        return []
+    kind = {-9: "crash", -15: "signal"}.get(code, "signal" if story.signalled is not None else "")
+    sent = [mark for mark in marks if mark.worker == name and mark.kind == kind]
+    if not kind or sent:
+        return []
+    return [Mark(story.signalled.at if story.signalled is not None else at, name, kind, deadly=False)]
+
+
+def settled(marks: list[Mark], stories: Mapping[str, Story]) -> list[Mark]:
+    """The marks, none before what its worker had done by then, and SIGTERM deadly where nothing came after it."""
+    moved = []
+    for mark in marks:
+        steps = stories[mark.worker].steps
+        last = steps[-1].at if steps else 0
+        if mark.kind == "crash":
+            mark = mark._replace(at=max(mark.at, last + 1))
+        elif not stories[mark.worker].ended:
+            later = any(step.at > mark.at for step in steps)
+            mark = mark._replace(deadly=not later)
+        moved.append(mark)
+    return moved
+
+
+def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str:
+    """How a worker came to its end."""
+    if stopped:
+        return "was stopped by the lab when the run was over"
+    if story is None or ended is None:
+        return "never started"
+    endings = [step.event.ending for step in story.steps if step.event.ending is not None]
+    if endings:
+        return str(endings[-1])
+    words = {-9: "was killed by SIGKILL", -15: "was killed by SIGTERM", 0: "returned"}
+    return words.get(ended.code, f"ended with {ended.code}")
+
+
+def as_raised(kind: str, message: str) -> LabError:
+    """An error of the lab as it was raised in a worker's process."""
+    raised: type[LabError] = getattr(errors, kind, ScenarioError)
+    return raised(message)

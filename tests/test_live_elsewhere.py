@@ -1,0 +1,101 @@
+"""Workers that join a live run from another process that shares nothing with it but its servers."""
+
+import contextlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import redis
+
+from labkit import LabError, ScenarioError, live
+from labkit.processes.joining import join
+from labkit.processes.letters import packed_tape, unpacked_tape
+from labkit.processes.part import Part
+from labkit.stores.sql import Result
+from tests import live_scenarios as scenarios
+from tests.test_live import told
+
+
+@contextlib.contextmanager
+def joining(scenario, url, run, name, *more):
+    command = [sys.executable, "-m", "labkit", "worker", f"tests.live_scenarios:{scenario}", "--redis", url]
+    command += ["--run", run, "--name", name, *more]
+    root = Path(__file__).parent.parent
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+        try:
+            yield process
+            assert process.wait(timeout=60) == 0, process.stderr.read()
+        finally:
+            process.kill()
+
+
+def test_a_worker_elsewhere_takes_the_same_steps_and_its_notes_are_in_the_trace(redis_url):
+    with joining("one_after_the_other", redis_url, "run1", "B"):
+        trace = live(scenarios.one_after_the_other, redis_url, elsewhere=["B"], run_id="run1", seconds=60)
+    here = live(scenarios.one_after_the_other, redis_url)
+    assert not trace.violations, trace
+    assert trace.over
+    assert trace.exits == {"A": "returned", "B": "returned"}
+    assert sorted(told(trace)) == sorted(told(here))
+    assert redis.Redis.from_url(redis_url).keys("*") == []
+
+
+def test_what_it_asks_of_a_service_is_done_where_the_run_is(redis_url):
+    with joining("two_mails", redis_url, "run2", "B"):
+        trace = live(scenarios.two_mails, redis_url, elsewhere=["B"], run_id="run2", seconds=60)
+    assert trace.effects["mail"] == 2
+    assert [each.property for each in trace.violations] == ["at most one mail"]
+
+
+def test_it_shares_the_runs_postgresql(redis_url, postgresql_url):
+    with joining("tables", redis_url, "run3", "B", "--database-url", postgresql_url):
+        trace = live(scenarios.tables, redis_url, postgresql_url, elsewhere=["B"], run_id="run3", seconds=60)
+    assert not trace.violations, trace
+    assert trace.over
+
+
+def test_without_a_database_it_says_that_it_shares_no_file(redis_url):
+    with (
+        pytest.raises(LabError, match="a worker that joins shares no SQLite file"),
+        joining("tables", redis_url, "run4", "B"),
+    ):
+        live(scenarios.tables, redis_url, elsewhere=["B"], run_id="run4", seconds=60)
+
+
+def test_a_run_says_how_to_start_the_worker_that_is_missing(redis_url):
+    with pytest.raises(LabError, match=r"B did not join within 0 s; start each with `python -m labkit worker .*run5"):
+        live(scenarios.two_mails, redis_url, elsewhere=["B"], run_id="run5", seconds=0)
+    assert redis.Redis.from_url(redis_url).keys("*") == []
+
+
+def test_a_run_that_is_not_there_cannot_be_joined(redis_url):
+    with pytest.raises(LabError, match="there is no run none on this server"):
+        join(scenarios.two_mails, redis_url, "none", "B", None, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"elsewhere": ["C"]}, "the scenario has no worker C"),
+        ({"run_id": "a b"}, "run_id is 'a b'"),
+        ({"elsewhere": ["B"], "faults": [("kill", "B", 1)]}, "B is spared or runs elsewhere"),
+    ],
+)
+def test_wrong_use_is_refused(redis_url, settings, message):
+    with pytest.raises(ScenarioError, match=message):
+        live(scenarios.two_mails, redis_url, **settings)
+
+
+def test_a_set_ups_record_is_sent_whole(redis_url):
+    tape = [
+        ("GET", None),
+        ("HGETALL", {b"a": [1, 2.5, b"x"]}),
+        ("EVALSHA", redis.exceptions.NoScriptError("no")),
+        ("SELECT", Result(((1, "a", None),), ("n", "t", "z"), -1, 3)),
+    ]
+    part = Part(redis_url, None, None, None, tape=tape)
+    again = unpacked_tape(packed_tape(part))
+    assert again[:2] == tape[:2]
+    assert (type(again[2][1]), str(again[2][1])) == (redis.exceptions.NoScriptError, "no")
+    assert again[3] == tape[3]
