@@ -1,4 +1,4 @@
-"""A redis-server of the lab's own: on a free loopback port, keeping nothing, ended by its process id."""
+"""A redis-server of the lab's own: on a free loopback port, ended by its process id, and able to come back."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import redis
 from labkit.errors import LabError
 
 _real_sleep, _real_clock = time.sleep, time.monotonic
+_FSYNC = ("no file", "everysec", "always")
 
 
 def find_redis_server() -> str | None:
@@ -23,31 +24,79 @@ def find_redis_server() -> str | None:
     return shutil.which("redis-server")
 
 
+class RedisServer:
+    """A server that can be stopped, or killed, and started again on the same port with what its disk has.
+
+    Parameters
+    ----------
+    folder: where its log and its data are.
+    fsync: when its disk has what it was told: `always` before it answers, `everysec`, or never: `no file`.
+    patience: how many seconds it may take to answer.
+
+    Raises `LabError` when there is no `redis-server`.
+    """
+
+    def __init__(self, folder: Path, fsync: str = "no file", patience: float = 10.0) -> None:
+        binary = find_redis_server()
+        if binary is None:
+            raise LabError("there is no redis-server on this machine; install your system's package `redis-server`")
+        if fsync not in _FSYNC:
+            raise LabError(f"fsync is {fsync!r}; it must be one of {', '.join(_FSYNC)}")
+        self.port, self.folder, self._patience = _free_port(), folder, patience
+        options = ["--bind", "127.0.0.1", "--port", str(self.port), "--save", "", "--dir", str(folder)]
+        keeps = ["--appendonly", "no"] if fsync == "no file" else ["--appendonly", "yes", "--appendfsync", fsync]
+        self._log = folder / "log"
+        self._command = [binary, *options, *keeps, "--logfile", str(self._log)]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"redis://127.0.0.1:{self.port}"
+
+    @property
+    def files(self) -> list[Path]:
+        """What it has appended to: the last one holds the newest writes."""
+        return sorted(self.folder.glob("appendonlydir/*.incr.aof"))
+
+    def start(self) -> None:
+        """Start it, and wait until it answers; `LabError` when it does not."""
+        self._process = subprocess.Popen(self._command, start_new_session=True)  # Ctrl-C is not for it
+        _wait_until_it_answers(self.port, self._process, self._log, self._patience)
+
+    def stop(self) -> None:
+        """Let it end in order: what it has is on the disk then, if it keeps a file."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(timeout=10)
+            self._process = None
+
+    def kill(self) -> None:
+        """Kill it with SIGKILL."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
 @contextmanager
-def redis_server(patience: float = 10.0) -> Iterator[str]:
+def redis_server(patience: float = 10.0, fsync: str = "no file") -> Iterator[str]:
     """Start a server for the length of a block; gives its URL.
 
     Parameters
     ----------
     patience: how many seconds it may take to answer.
+    fsync: as for `RedisServer`.
 
     Raises `LabError` when there is no `redis-server`, or when it does not start.
     """
-    binary = find_redis_server()
-    if binary is None:
-        raise LabError("there is no redis-server on this machine; install your system's package `redis-server`")
     with tempfile.TemporaryDirectory(prefix="labkit-redis-") as folder:
-        port = _free_port()
-        log = Path(folder) / "log"
-        options = ["--bind", "127.0.0.1", "--port", str(port), "--save", "", "--appendonly", "no"]
-        command = [binary, *options, "--dir", folder, "--logfile", str(log)]
-        process = subprocess.Popen(command, start_new_session=True)  # Ctrl-C is not for it
+        server = RedisServer(Path(folder), fsync, patience)
         try:
-            _wait_until_it_answers(port, process, log, patience)
-            yield f"redis://127.0.0.1:{port}"
+            server.start()
+            yield server.url
         finally:
-            process.terminate()
-            process.wait(timeout=10)
+            server.stop()
 
 
 def _free_port() -> int:
@@ -64,7 +113,7 @@ def _wait_until_it_answers(port: int, process: subprocess.Popen[bytes], log: Pat
         try:
             client.ping()
             return
-        except redis.ConnectionError:
+        except (redis.ConnectionError, redis.exceptions.BusyLoadingError):
             _real_sleep(0.02)
         finally:
             client.close()
