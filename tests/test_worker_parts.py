@@ -423,7 +423,7 @@ def test_numbers_that_do_not_agree_are_named(changes, problems):
         ),
         ({"queue": None, "keep_hidden": 30}, "keep_hidden needs a queue with change_visibility"),
     ],
-    ids=str,
+    ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", str(value)),
 )
 def test_a_worker_refuses_what_makes_no_sense(options, complaint):
     with pytest.raises(ValueError, match="^" + complaint):
