@@ -60,6 +60,16 @@ def test_cases_are_given_to_machines_as_json(capsys):
     assert row["as_told"]
 
 
+def test_a_case_is_named_in_capital_letters_or_small_ones_and_its_schedule_can_be_replayed_as_it_is_printed(capsys):
+    assert main(["cases", "p17"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    imports = [line for line in lines if line.startswith("from labkit")]
+    (call,) = [line for line in lines if line.startswith("replay(")]
+    names = {}
+    exec("\n".join([*imports, f"trace = {call}"]), names)
+    assert names["trace"].violation is not None
+
+
 def test_an_unknown_case_is_wrong_use(capsys):
     assert main(["cases", "P99"]) == 3
     assert "there is no case P99" in capsys.readouterr().err

@@ -1,12 +1,13 @@
 """What each queue guarantees and what it does not: the schedules that show it, and the fixes within their bounds."""
 
-import re
 import time
 
 import pytest
+import redis
 
 from labkit import explore, replay
 from labkit.queues import PopQueue, ReliableQueue, StreamQueue, VisibilityQueue
+from tests.docstrings import shown
 from tests.queue_workers import (
     MAILED,
     ONE_MAIL,
@@ -169,29 +170,105 @@ def claim_first(queue, mail):
         mail.send(message.body["order"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "make", "second", "broken"),
-    [
-        (PopQueue, pop, None, MAILED),
-        (VisibilityQueue, visibility, ("B", mail_then_work), ONE_MAIL),
-        (ReliableQueue, reliable, ("R", reap_first), ONE_MAIL),
-        (StreamQueue, stream, ("R", claim_first), ONE_MAIL),
-    ],
-)
-def test_the_schedule_in_the_docstring_shows_what_the_queue_does_not_do(kind, make, second, broken):
+def popped():
+    """A takes the only message of a list and mails."""
+
+    def scenario(lab):
+        pop(lab, "P").send({"order": "1"})
+        lab.worker("A", mail_then_work, pop(lab, "A"), lab.mail)
+        must_mail(lab)
+
+    return scenario
+
+
+OVERTAKERS = {
+    VisibilityQueue: (visibility, "B", mail_then_work),
+    ReliableQueue: (reliable, "R", reap_first),
+    StreamQueue: (stream, "R", claim_first),
+}
+
+
+def overtaken(kind):
+    """A mails, and then works for a minute before it deletes; another brings back what seems to be lost."""
+    make, name, function = OVERTAKERS[kind]
+
     def scenario(lab):
         queue = make(lab, "P")
         queue.send({"order": "1"})
         if kind is VisibilityQueue:
             lab.deadlines(queue.deadlines)
-        for name, function in [("A", mail_then_work), second] if second else [("A", mail_then_work)]:
-            lab.worker(name, function, make(lab, name), lab.mail)
+        lab.worker("A", mail_then_work, make(lab, "A"), lab.mail)
+        lab.worker(name, function, make(lab, name), lab.mail)
         must_mail(lab)
 
-    (schedule,) = re.findall("Shown by .*`(.*)`", kind.__doc__)
-    trace = replay(scenario, schedule)
-    assert trace.violation.property == broken
-    assert len(trace.events) == len(schedule.split())
+    return scenario
+
+
+def polls_on(queue, mail, recovers):
+    for _ in range(2):
+        try:
+            work(queue, mail)
+        except redis.TimeoutError:
+            if recovers:
+                queue.recover()
+        time.sleep(30)
+
+
+def starts_again(queue, mail, recovers):
+    time.sleep(1)
+    if recovers:
+        queue.recover()
+    for _ in range(2):
+        work(queue, mail)
+        time.sleep(30)
+
+
+def reaps_later(queue, mail):
+    time.sleep(60)
+    queue.reap()
+    work(queue, mail)
+
+
+def stranded(recovers=False):
+    """A asks every 30 seconds, and goes on when a receive fails; R, spared, reaps after 60."""
+
+    def scenario(lab):
+        reliable(lab, "P").send({"order": "1"})
+        lab.worker("A", polls_on, reliable(lab, "A"), lab.mail, recovers)
+        lab.worker("R", reaps_later, reliable(lab, "R"), lab.mail, spared=True)
+        lab.at_end(MAILED, lambda: lab.mail.count("1") >= 1)
+
+    return scenario
+
+
+def restarted(recovers):
+    """A may die; a process of the same name starts soon after, and asks every 30 seconds; R reaps after 60."""
+
+    def scenario(lab):
+        reliable(lab, "P").send({"order": "1"})
+        lab.worker("A", work, reliable(lab, "A"), lab.mail)
+        lab.worker("A2", starts_again, reliable(lab, "A"), lab.mail, recovers, spared=True)
+        lab.worker("R", reaps_later, reliable(lab, "R"), lab.mail, spared=True)
+        lab.at_end(MAILED, lambda: lab.mail.count("1") >= 1)
+
+    return scenario
+
+
+BROKEN = {PopQueue: [MAILED], VisibilityQueue: [ONE_MAIL], ReliableQueue: [ONE_MAIL, MAILED], StreamQueue: [ONE_MAIL]}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_the_schedules_in_the_docstring_show_what_the_queue_does_not_do(kind):
+    for told, broken in zip(shown(kind), BROKEN[kind], strict=True):
+        trace = replay(told.scenario, told.schedule)
+        assert trace.violation.property == broken
+        assert len(trace.events) == len(told.schedule.split())
+
+
+@pytest.mark.parametrize(("scenario", "budgets"), [(stranded, {"lost_replies": 1}), (restarted, {"crashes": 1})])
+def test_a_living_worker_keeps_what_it_does_not_know_of_from_every_reaper_unless_it_recovers(scenario, budgets):
+    assert set(explore(scenario(recovers=False), **budgets).violations) == {MAILED}
+    explore(scenario(recovers=True), **budgets).assert_holds()
 
 
 # ---- a reaper and a claim only guess who is dead

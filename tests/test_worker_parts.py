@@ -25,6 +25,7 @@ from labkit.workers import (
     Timings,
     Worker,
     log_event,
+    percentile,
 )
 from labkit.workers.heartbeat import _extend
 from tests.test_renewal import PATIENCE, Ticks
@@ -355,6 +356,20 @@ def test_five_attempts_with_waits_of_1_2_4_and_8_seconds_do_not_outlast_a_lock_o
     assert RetryPolicy(max_attempts=6).outlasts(30)
     assert not RetryPolicy(max_attempts=6, jitter=0.1).outlasts(30)  # 27.9 seconds, with bad luck
     assert not RetryPolicy(max_attempts=50, jitter=1).outlasts(0)
+
+
+@pytest.mark.parametrize(
+    ("durations", "share", "complaint"),
+    [
+        ([], 0.5, "durations is empty; at least one job must have been measured"),
+        ([1, 2], 0, "share is 0; it must be above 0"),
+        ([1, 2], 95, "share is 95; it must be a number, from 0 to 1"),
+    ],
+)
+def test_a_percentile_of_nothing_or_of_no_share_is_refused(durations, share, complaint):
+    assert [percentile([3, 1, 2], share) for share in (0.01, 0.5, 1)] == [1, 2, 3]
+    with pytest.raises(ValueError, match="^" + complaint):
+        percentile(durations, share)
 
 
 # ---- numbers that belong together

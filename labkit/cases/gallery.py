@@ -6,6 +6,7 @@ import json
 import os
 import textwrap
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from tqdm import tqdm
@@ -24,10 +25,11 @@ def show_cases(ids: list[str], as_json: bool) -> int:
     ids: which ones; one is shown in full, none means all.
     as_json: whether for machines.
     """
-    unknown = [name for name in ids if name not in CASES]
+    in_any_case = {name.lower(): case for name, case in CASES.items()}
+    unknown = [name for name in ids if name.lower() not in in_any_case]
     if unknown:
         raise ScenarioError(f"there is no case {', '.join(unknown)}; there are {', '.join(CASES)}")
-    chosen = [CASES[name] for name in ids] or list(CASES.values())
+    chosen = [in_any_case[name.lower()] for name in ids] or list(CASES.values())
     quiet = os.environ.get("LABKIT_PROGRESS") == "0" or len(chosen) == 1
     bar = tqdm(chosen, unit=" case", leave=False, disable=quiet or None)
     results = [case.explore() if isinstance(case, Case) else case for case in bar]
@@ -67,7 +69,10 @@ def in_full(result: Result | Inexpressible) -> str:
     case = result.case
     head = _paragraphs(f"{case.id}  {case.title}", *case.sources, case.mechanism, f"Mended by: {case.fix}")
     longer = f"\nKnown with length {case.known}; longer here: {case.longer}" if case.longer else ""
-    return f"{head}\n\nBroken: {result.broken}{longer}\n\nFixed: {result.fixed}"
+    # A scenario's own name is that of a function that nobody can import.
+    broken = replace(result.broken, scenario=f'CASES["{case.id}"].broken')
+    to_replay = "To replay a schedule:\n  from labkit import replay\n  from labkit.cases import CASES"
+    return f"{head}\n\nBroken: {broken}{longer}\n\n{to_replay}\n\nFixed: {result.fixed}"
 
 
 def _paragraphs(*texts: str) -> str:

@@ -1,6 +1,7 @@
 """Queues on Redis as they are found in production, each with what it guarantees and what it does not.
 
-They know redis-py and nothing else: copy this folder into a project of your own and it works there.
+They know redis-py and nothing else: copy this folder into a project of your own and it works there. Each says what it
+guarantees, what it does not, and which schedule of which scenario in `tests/test_queues.py` shows it.
 """
 
 from .errors import (

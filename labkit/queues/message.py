@@ -55,6 +55,8 @@ def decode(raw: bytes | str) -> Any:
 
 def behind(name: str, receipt_handle: str) -> str:
     """What a receipt handle says behind its queue's name; `ReceiptHandleIsInvalid` when it is another queue's."""
+    if isinstance(receipt_handle, Message):
+        raise ReceiptHandleIsInvalid("a whole message is no receipt handle: pass message.receipt_handle")
     if not isinstance(receipt_handle, str) or not receipt_handle.startswith(f"{name}/"):
         raise ReceiptHandleIsInvalid(f"queue {name!r} never gave out the receipt handle {receipt_handle!r}")
     return receipt_handle.removeprefix(f"{name}/")

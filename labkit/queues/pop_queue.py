@@ -17,7 +17,7 @@ class PopQueue:
     Guarantees: no message is delivered twice.
     Does not: care whether it is worked on. The pop is the acknowledgement, so a crash between the pop and the end of
     the work, or a lost reply, loses the message.
-    Shown by A, who crashes after its pop: `A crash:A`.
+    Shown by `popped()` in tests/test_queues.py, A crashes after its pop: `A crash:A`.
 
     Parameters
     ----------

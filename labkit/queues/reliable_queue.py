@@ -2,53 +2,38 @@
 
 from __future__ import annotations
 
-import uuid
 from dataclasses import dataclass
 from typing import Any, cast
 
-import redis
-
-from .message import Message, behind, check_blocking, check_range, decode, encode, text
-
-# One step: a worker that comes back between the look and the move would be robbed of what it works on.
-_REAP = """-- reap
-if redis.call('EXISTS', KEYS[3]) == 1 then return 0 end
-local moved = 0
-while redis.call('LMOVE', KEYS[2], KEYS[1], 'LEFT', 'RIGHT') do moved = moved + 1 end
-return moved
-"""
+from .message import Message, behind, check_blocking, check_range, decode, text
+from .reliable_list import ReliableList
 
 
 @dataclass(frozen=True)
-class ReliableQueue:
+class ReliableQueue(ReliableList):
     """A list, with a processing list for each worker (Redis's "reliable queue"; Sidekiq Pro's super fetch).
 
     Guarantees: a message is in the queue or in some worker's processing list until that worker deletes it.
     Does not: give back what a dead worker had, unless somebody calls `reap`. Nor deliver once: dead is who gives no
     heartbeat, and a slow worker may give none. Nor count: a message that kills its worker goes round for ever.
-    Shown by R, who reaps and receives when A has worked for longer than that: `A A A clock R R R R R`.
+    Shown by `overtaken(ReliableQueue)` in tests/test_queues.py, R reaps when A is slow: `A A A clock R R R R R`.
+    Nor give back what a living worker has without knowing it, unless that one calls `recover`: what it had before it
+    was started again under its name, or what came with a lost reply.
+    Shown by `stranded()` in tests/test_queues.py: `A lose:A clock A A A clock A R R R R R`.
     Source: https://redis.io/docs/latest/commands/lmove
 
     Parameters
     ----------
-    client: the Redis that holds the queue.
-    name: the key of the list.
+    client, name: see `ReliableList`.
     worker: this worker's name; it is kept for ever, so a worker that is started again should have it again.
     heartbeat_ttl: seconds that a heartbeat lasts.
     """
 
-    client: redis.Redis
-    name: str
     worker: str
     heartbeat_ttl: float = 60
 
     def __post_init__(self) -> None:
         check_range("heartbeat_ttl", self.heartbeat_ttl, 0.001, 86_400)
-
-    def send(self, body: object) -> None:
-        """Add a message: what JSON can say, up to 1,048,576 bytes of it."""
-        # The id tells equal bodies apart: a receipt handle that is used twice must not delete another's message.
-        self.client.lpush(self.name, f'{{"id": "{uuid.uuid4().hex}", "body": {encode(body)}}}')
 
     def receive(self, wait: float = 0) -> list[Message]:
         """Give a heartbeat, then move a message, or none, to this worker's processing list.
@@ -74,11 +59,12 @@ class ReliableQueue:
             pipe.set(f"{self.name}:alive:{self.worker}", 1, px=round(self.heartbeat_ttl * 1_000))
             pipe.execute()
 
-    def reap(self) -> int:
-        """Give back what workers without a heartbeat had, oldest first; returns how many messages."""
-        reap, name = cast(Any, self.client.register_script(_REAP)), self.name
-        workers = sorted(map(text, cast(Any, self.client.smembers(f"{name}:workers"))))
-        return sum(reap([name, f"{name}:processing:{worker}", f"{name}:alive:{worker}"]) for worker in workers)
+    def recover(self) -> int:
+        """Give back what this worker had: at its start, and after a receive that failed; returns how many messages.
+
+        Never while it works on one, which would be done twice.
+        """
+        return self.give_back(self.worker)
 
 
 def _message(name: str, entry: bytes | str) -> Message:

@@ -22,7 +22,9 @@ class QueueRules:
         dead-letter queue, which has the longest retention; None for no end and no dead-letter queue.
     old_receipts: what the receipt handle of a delivery does once the message was received again. Systems disagree.
 
-        "ignore": nothing, and the call succeeds (Amazon SQS: "the message might not be deleted"; Dramatiq).
+        "ignore": nothing, and the call succeeds (Dramatiq; for deletes Amazon SQS: "the message might not be deleted").
+        Amazon's standard queues ignore deletes only: ChangeMessageVisibility with an old receipt changes the current
+        delivery there, as under "delete".
         "delete": it counts like the latest one (moto; RSMQ, by message id; Celery on Redis; XACK). A late worker
         deletes or gives back what somebody else works on, and if that one then dies, nobody is left to do it.
         "error": `ReceiptHandleHasExpired` (ElasticMQ; FIFO queues of SQS refuse as soon as the timeout is over).

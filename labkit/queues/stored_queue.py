@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self, cast
 
 import redis
@@ -52,6 +52,9 @@ class StoredQueue:
     @classmethod
     def create(cls, client: redis.Redis, name: str, **rules: Any) -> Self:
         """Create a queue by `QueueRules`, or find it; `QueueNameExists` when it is there with other rules."""
+        known = [rule.name for rule in fields(QueueRules)]
+        if unknown := sorted(set(rules) - set(known)):
+            raise TypeError(f"create does not know {', '.join(unknown)}; a queue's rules are {', '.join(known)}")
         queue, wanted = cls(client, name), QueueRules(**rules)
         times = [milliseconds(wanted.visibility_timeout), milliseconds(wanted.retention)]
         values = [*times, wanted.max_receive_count or 0, wanted.old_receipts]

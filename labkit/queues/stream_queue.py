@@ -16,7 +16,7 @@ class StreamQueue(StreamGroup):
     Guarantees: what was delivered stays pending until somebody deletes it.
     Does not: deliver it again by itself; somebody must call `claim`. Nor deliver once: `claim` takes what has been
     pending for long, whether its consumer is dead or slow, and a slow one's delete counts all the same.
-    Shown by R, who claims when A has worked for longer than `min_idle`: `A A clock R R R`.
+    Shown by `overtaken(StreamQueue)` in tests/test_queues.py, R claims when A is slow: `A A clock R R R`.
     Source: https://redis.io/docs/latest/commands/xautoclaim
 
     Parameters

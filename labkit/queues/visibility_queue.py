@@ -24,7 +24,7 @@ class VisibilityQueue(StoredQueue):
     Guarantees: a message is delivered until it is deleted, was received `max_receive_count` times, or is too old.
     Does not: deliver it once. Who works for longer than the visibility timeout shares the message with the next
     receiver. Nor know of failures: it counts deliveries, and buries a message that is still being worked on.
-    Shown by A, who works for longer than that, and B, who comes later: `A A A clock B B B`.
+    Shown by `overtaken(VisibilityQueue)` in tests/test_queues.py, B comes when A is slow: `A A A clock B B B`.
     Source: https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference
     """
 
@@ -70,8 +70,9 @@ class VisibilityQueue(StoredQueue):
     def change_visibility(self, receipt_handle: str, seconds: float) -> bool:
         """Hide a message for 0 to 43,200 seconds from now: a heartbeat, or with 0 to give it back.
 
-        Returns False when somebody else has received it and old receipts are ignored. Raises `MessageNotInflight` when
-        it is too late, and `ValueError` past 43,200 seconds since the receive.
+        Returns False when somebody else has received it and old receipts are ignored. (Standard queues of Amazon SQS do
+        not ignore them here: an old receipt changes the current delivery.) Raises `MessageNotInflight` when it is too
+        late, and `ValueError` past 43,200 seconds since the receive.
         """
         check_range("seconds", seconds, 0, LONGEST_VISIBILITY)
         times = now(), milliseconds(seconds), milliseconds(LONGEST_VISIBILITY)

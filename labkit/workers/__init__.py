@@ -6,8 +6,8 @@ those in `labkit.queues`, one has it:
 
     queue             prefetch    gives back, keeps hidden    who brings back what a worker had that died or failed
     PopQueue          1           no                          nobody: it is lost
-    ReliableQueue     1           no                          whoever calls `reap`, for workers without a heartbeat
-    StreamQueue       1 to 100    no                          whoever calls `claim`
+    ReliableQueue     1           no                          itself with `recover`; `reap`, if it gives no heartbeat
+    StreamQueue       1 to 100    no                          whoever calls `claim`, itself or another
     VisibilityQueue   1 to 10     yes                         the queue, after the visibility timeout
 
 `tests/test_workers.py` has the scenarios.

@@ -21,7 +21,8 @@ class Heartbeat:
     is hidden by this process's clock: not after a failed beat, one that hangs, or a pause. A dead process keeps nothing
     hidden, so what it had still comes back.
     Does not: help a process that is paused between `check` and its effect, or between the receive and the heartbeat.
-    Nor end before a beat that hangs: give the queue's client a time-out.
+    Nor end before a beat that hangs: give the queue's client a time-out. Nor hear of another receiver where an old
+    receipt changes the current delivery, as in standard queues of Amazon SQS: there it hides the message from both.
     Shown by `beating()` in tests/test_workers.py, A paused between the two: `A A A clock A A clock clock B B B B A`.
 
     Parameters

@@ -71,6 +71,11 @@ def log_normal(p50: float, p95: float, count: int = 1_000) -> list[float]:
 
 def percentile(durations: Sequence[float], share: float) -> float:
     """What this share of the durations, above 0 and up to 1, does not exceed: the nearest rank."""
+    if not durations:
+        raise ValueError("durations is empty; at least one job must have been measured")
+    check_number("share", share, 0, 1)
+    if not share:
+        raise ValueError("share is 0; it must be above 0, such as 0.95 for the 95th percentile")
     return sorted(durations)[math.ceil(share * len(durations)) - 1]
 
 
