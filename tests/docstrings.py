@@ -5,7 +5,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-SHOWN = re.compile(r"(Shown|Holds) (?:by|in) `([^`]+)` in tests/(\w+)\.py[^`]*`([^`]+)`")
+SHOWN = re.compile(r"(Shown|Holds) (?:by|for) `([^`]+)`(?: in tests/(\w+)\.py)?[^`]*`([^`]+)`")
+SCENARIOS = "idempotency_scenarios"  # where they are when no file is named; that package's docstring says so
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,10 @@ def shown(kind, word="Shown"):
     """What a docstring shows to break, or with "Holds", what it says to hold."""
     found = [match for match in SHOWN.findall(kind.__doc__) if match[0] == word]
     assert len(found) == kind.__doc__.count(f"    {word} "), f"{kind.__name__} names no scenario"
-    return [Shown(name, build(name, file), schedule) for _, name, file, schedule in found]
+    package = importlib.import_module(kind.__module__.rpartition(".")[0])
+    return [Shown(name, build(name, file or SCENARIOS, package), schedule) for _, name, file, schedule in found]
 
 
-def build(name, file):
+def build(name, file, package):
     """The scenario that an expression makes in a test file, such as `contention(AtomicLock)`."""
-    return eval(name, vars(importlib.import_module(f"tests.{file}")))
+    return eval(name, {**vars(package), **vars(importlib.import_module(f"tests.{file}"))})

@@ -21,6 +21,7 @@ from labkit.idempotency import (
     StatusCache,
     WriteThroughCache,
 )
+from tests.docstrings import shown
 from tests.idempotency_scenarios import (
     ALONE,
     ANY,
@@ -39,7 +40,6 @@ from tests.idempotency_scenarios import (
     LooksFirst,
     Tolerant,
     a_key_for_each,
-    attempts,
     cached,
     cached_for,
     claim_then,
@@ -68,7 +68,6 @@ from tests.idempotency_scenarios import (
     sell_inside,
     sell_once_for_each,
     sql_status_then_publish,
-    status_then_outbox,
     status_with_outbox,
     stock_inside,
     two_complete,
@@ -77,53 +76,36 @@ from tests.idempotency_scenarios import (
 
 # ---- the schedules in the docstrings
 
+# By class: for each schedule in its docstring, the budgets that it needs, and what it breaks.
 SHOWN = {
-    ProcessedEvents: [
-        (message(key_first), {"crashes": 1}, KEPT),
-        (message(payment_inside), {"crashes": 1}, ONCE),
-        (purged(DAY), {}, ONCE),
-    ],
-    IdempotencyRecords: [(message(claim_then(pay)), {"pauses": 1}, ONCE)],
-    Outbox: [(completion(status_then_outbox, relays=True), {"crashes": 1}, TOLD)],
-    Relay: [(relayed(Relay), {"crashes": 1}, ONCE)],
-    MarkFirstRelay: [(relayed(MarkFirstRelay), {"crashes": 1}, TOLD)],
-    SqlStatusStore: [(attempts(SqlStatusStore), {}, LATEST)],
-    RedisStatusStore: [(completion(redis_status_then_publish), {"crashes": 1}, TOLD)],
-    OverwritingStatusStore: [(late_status(OverwritingStatusStore), {}, STAYS)],
-    GuardedStatusStore: [(late_status(GuardedStatusStore), {}, STAYS)],
-    StatusCache: [(cached(StatusCache), {"crashes": 1}, FRESH)],
-    DeleteOnWriteCache: [(cached(DeleteOnWriteCache), {}, FRESH)],
-    WriteThroughCache: [(cached(WriteThroughCache), {}, FRESH)],
+    ProcessedEvents: [({"crashes": 1}, KEPT), ({"crashes": 1}, ONCE), ({}, ONCE)],
+    IdempotencyRecords: [({"pauses": 1}, ONCE)],
+    Outbox: [({"crashes": 1}, TOLD)],
+    Relay: [({"crashes": 1}, ONCE)],
+    MarkFirstRelay: [({"crashes": 1}, TOLD)],
+    SqlStatusStore: [({}, LATEST)],
+    RedisStatusStore: [({"crashes": 1}, TOLD)],
+    OverwritingStatusStore: [({}, STAYS)],
+    GuardedStatusStore: [({}, STAYS)],
+    StatusCache: [({"crashes": 1}, FRESH)],
+    DeleteOnWriteCache: [({}, FRESH)],
+    WriteThroughCache: [({}, FRESH)],
 }
 CASES = [(kind, number) for kind, cases in SHOWN.items() for number in range(len(cases))]
 
 
-def shown(kind):
-    """The schedules in a docstring."""
-    return re.findall(r"Shown by [^`]*`([^`]+)`", kind.__doc__)
-
-
 @pytest.mark.parametrize(("kind", "number"), CASES)
 def test_the_schedule_in_the_docstring_is_the_shortest_that_breaks_the_property(kind, number):
-    scenario, budgets, name = SHOWN[kind][number]
-    schedule = shown(kind)[number]
-    assert name in [violation.property for violation in replay(scenario, schedule).violations]
-    assert str(explore(scenario, **budgets).violations[name].schedule) == schedule
+    budgets, name = SHOWN[kind][number]
+    told = shown(kind)[number]
+    assert name in [violation.property for violation in replay(told.scenario, told.schedule).violations]
+    assert str(explore(told.scenario, **budgets).violations[name].schedule) == told.schedule
 
 
-HELD = {
-    ProcessedEvents: message(stock_inside),
-    IdempotencyRecords: message(claim_then(sell_inside)),
-    Outbox: completion(status_with_outbox, relays=True),
-    RedisStatusStore: late_status(RedisStatusStore),
-    StatusCache: cached(StatusCache),
-}
-
-
-@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("kind", [ProcessedEvents, IdempotencyRecords, Outbox, RedisStatusStore, StatusCache])
 def test_what_the_docstring_says_to_hold_holds_in_its_schedule(kind):
-    (schedule,) = re.findall(r"Holds [^`]*`([^`]+)`", kind.__doc__)
-    trace = replay(HELD[kind], schedule)
+    (told,) = shown(kind, "Holds")
+    trace = replay(told.scenario, told.schedule)
     assert trace.over
     assert trace.violation is None
 
@@ -136,10 +118,9 @@ def test_every_class_says_what_it_guarantees_what_not_and_which_schedule_shows_i
 
 @pytest.mark.parametrize("kind", [RedisStatusStore, OverwritingStatusStore, GuardedStatusStore, StatusCache])
 def test_the_schedule_in_the_docstring_has_the_same_replies_on_a_real_server(kind, redis_url):
-    ((scenario, _, _),) = SHOWN[kind]
-    (schedule,) = shown(kind)
-    trace = replay(scenario, schedule, redis_url=redis_url)
-    assert trace == replay(scenario, schedule)
+    (told,) = shown(kind)
+    trace = replay(told.scenario, told.schedule, redis_url=redis_url)
+    assert trace == replay(told.scenario, told.schedule)
     assert trace.comparison.compared > 0
 
 
@@ -235,6 +216,6 @@ def test_the_honest_limit_is_at_least_once():
 
 
 def test_who_is_overtaken_is_told_and_rolls_back():
-    (schedule,) = re.findall(r"Holds [^`]*`([^`]+)`", IdempotencyRecords.__doc__)
-    told = replay(HELD[IdempotencyRecords], schedule).events[-1].ending.error
-    assert told.startswith("ClaimLost: 'order-1:charge' cannot be completed by")
+    (told,) = shown(IdempotencyRecords, "Holds")
+    error = replay(told.scenario, told.schedule).events[-1].ending.error
+    assert error.startswith("ClaimLost: 'order-1:charge' cannot be completed by")

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import fakeredis
 import pytest
@@ -30,6 +31,7 @@ from labkit.idempotency import (
     TransitionRefused,
     UnknownId,
     effect_key,
+    table,
     transaction,
 )
 
@@ -126,15 +128,41 @@ def test_a_record_that_is_released_is_claimed_at_once(make):
     assert records.claim(KEY, "b", LEASE, now=0) == Claimed(until=LEASE)
 
 
-def test_only_records_that_are_done_are_purged(make):
+def test_records_and_the_claims_of_dead_owners_are_purged_when_their_lease_ended_before_the_horizon(make):
     records = make(IdempotencyRecords, horizon=DAY)
     records.claim(KEY, "a", LEASE, now=0)
     records.claim(STOCK_KEY, "a", LEASE, now=0)
     records.complete(KEY, "a")
+    records.claim("order-2:charge", "a", LEASE, now=1)
     assert records.purge(DAY, now=LEASE + DAY - 1) == 0
-    assert records.purge(DAY, now=LEASE + DAY) == 1
-    assert isinstance(records.claim(KEY, "b", LEASE, now=1), Claimed)
-    assert isinstance(records.claim(STOCK_KEY, "b", LEASE, now=1), InProgress)
+    assert records.purge(DAY, now=LEASE + DAY) == 2
+    assert isinstance(records.claim(KEY, "b", LEASE, now=2), Claimed)
+    assert isinstance(records.claim(STOCK_KEY, "b", LEASE, now=2), Claimed)
+    assert isinstance(records.claim("order-2:charge", "b", LEASE, now=2), InProgress)
+
+
+@pytest.mark.parametrize("options", [{"isolation_level": None}, {"autocommit": True}], ids=str)
+def test_a_connection_in_autocommit_mode_is_refused(options):
+    if "autocommit" in options and sys.version_info < (3, 12):
+        pytest.skip("sqlite3 has no autocommit before Python 3.12")
+    connection = sqlite3.connect(":memory:", **options)
+    with pytest.raises(ValueError, match="connection is in autocommit mode, where nothing can be rolled back"):
+        ProcessedEvents(connection)
+    with pytest.raises(ValueError, match="connection is in autocommit mode"), transaction(connection):
+        raise AssertionError("the block is not entered")
+    with pytest.raises(ValueError, match="connection is in autocommit mode"):
+        Outbox(SimpleNamespace(autocommit=True), placeholder="%s")  # as psycopg and pg8000 say it
+    Outbox(SimpleNamespace(autocommit=False, isolation_level=None), placeholder="%s")  # psycopg: the server's own level
+
+
+def test_in_autocommit_mode_a_claim_would_stay_although_its_transaction_raised(monkeypatch):
+    monkeypatch.setattr(table, "refuse_autocommit", lambda connection: None)  # a mutant
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    events = ProcessedEvents(connection)
+    events.create()
+    with pytest.raises(ZeroDivisionError), transaction(connection):
+        _ = events.claim(KEY) / 0
+    assert events.claim(KEY) is False
 
 
 def test_the_outbox_gives_what_is_not_published_oldest_first(make):

@@ -3,8 +3,9 @@
 They need the standard library, redis-py for what lives in Redis, and a DB-API connection that you give them: copy this
 folder into your own code, under any name. The statements are for SQLite and PostgreSQL. Nothing in here commits but
 `Relay`: a method works inside your transaction, so that you decide what goes together; `transaction` ends it.
-Each class says what it guarantees, what it does not, and which schedule shows it. In a schedule, to read the clock and
-to wake up are steps too; A works first, and B comes later. `tests/idempotency_scenarios.py` has the scenarios.
+Each class says what it guarantees, what it does not, and which schedule shows it, of a scenario that it names and that
+`tests/idempotency_scenarios.py` has. In a schedule, to read the clock and to wake up are steps too; A works first, and
+B comes later.
 """
 
 from .cache import StatusCache

@@ -27,10 +27,10 @@ class StatusCache:
 
     Guarantees: a copy is filled in only if no write came since its reader looked. Without Redis, readers ask the
     database.
-    Holds when a writer overtakes a reader: `A A B B B A`.
+    Holds for `cached(StatusCache)`, where a writer overtakes a reader: `A A B B B A`.
     Does not: hide the old status from those who read between a commit and its `forget`; when the writer dies there, for
     one `ttl`. Nor help a reader whose database answers with the past: an old snapshot, or a replica that lags.
-    Shown by a reader, and a writer that dies after its commit: `A A A B B crash:B`.
+    Shown by `cached(StatusCache)`, where a writer dies after its commit: `A A A B B crash:B`.
 
         try:
             with transaction(db):

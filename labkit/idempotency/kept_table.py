@@ -27,9 +27,10 @@ class KeptTable(Table):
         self.horizon_ms = milliseconds("horizon", horizon)
 
     def purge(self, older_than: float, now: float | None = None) -> int:
-        """Delete what was done so many seconds ago or earlier; returns how many rows.
+        """Delete what was claimed so many seconds ago or earlier; returns how many rows.
 
-        Raises `ValueError` for less than the horizon.
+        A claim that has a lease counts from its end, whether it was completed or its owner died. Raises `ValueError`
+        for less than the horizon.
         """
         age = milliseconds("older_than", older_than)
         if age < self.horizon_ms:

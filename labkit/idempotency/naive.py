@@ -14,7 +14,7 @@ class OverwritingStatusStore(RedisStatusStore):
 
     Guarantees: that the last writer wins.
     Does not: keep a job completed. A worker that comes late with `in-progress`, or `failed`, undoes it.
-    Shown by a worker that completes a job, and one that starts it late: `B A`.
+    Shown by `late_status(OverwritingStatusStore)`, where one starts it late: `B A`.
 
     Seen in https://github.com/NVIDIA/NVFlare/issues/5301
     """
@@ -29,7 +29,7 @@ class GuardedStatusStore(RedisStatusStore):
 
     Guarantees: that who looks at a completed job leaves it alone.
     Does not: keep a job completed for one that looked before. And SET drops the key's TTL.
-    Shown by a worker that looks before another completes the job: `A B B A`.
+    Shown by `late_status(GuardedStatusStore)`, where one looks before another completes: `A B B A`.
     """
 
     def compare_and_set(self, id: str, status: str) -> bool:
@@ -44,7 +44,7 @@ class MarkFirstRelay(Relay):
 
     Guarantees: that one relay publishes an event at most once.
     Does not: publish the event of a relay that died between the two; nobody ever does.
-    Shown by a relay that dies after it marked, and its successor: `A A A A crash:A clock B B`.
+    Shown by `relayed(MarkFirstRelay)`, where a relay dies after it marked: `A A A A crash:A clock B B`.
     """
 
     def relay(self, event: OutboxEvent) -> None:
@@ -58,7 +58,7 @@ class DeleteOnWriteCache(StatusCache):
 
     Guarantees: that what was cached before a write is gone after it.
     Does not: stop a reader that read before the write and fills in after it; the old status is then read for one `ttl`.
-    Shown by a reader that a writer overtakes: `A A B B B A`.
+    Shown by `cached(DeleteOnWriteCache)`, where a writer overtakes a reader: `A A B B B A`.
     """
 
     def get(self, id: str) -> str | None:
@@ -81,5 +81,5 @@ class WriteThroughCache(DeleteOnWriteCache):
     Guarantees: that a reader that comes after a write sees it, as long as no other reader is under way.
     Does not: stop a reader that read before the write and fills in after it, nor two writers whose puts come in the
     other order than their commits; the old status is then read for one `ttl`.
-    Shown by a reader that a writer overtakes: `A A B B B A`.
+    Shown by `cached(WriteThroughCache)`, where a writer overtakes a reader: `A A B B B A`.
     """

@@ -38,10 +38,12 @@ class Outbox(Table):
             if statuses.compare_and_set("1", "completed"):
                 outbox.add(effect_key("1", "completed"), {"job": "1"})
 
-    Holds when a worker dies before its commit, and another comes later: `A A A crash:A clock B B B B B B B B B B`.
+    Holds for `completion(status_with_outbox, relays=True)`, where a worker dies before its commit:
+    `A A A crash:A clock B B B B B B B B B B`.
     Does not: publish it; a `Relay` does, later. Nor keep order: events come oldest first as their writers' clocks say.
     In a transaction of its own, an event is lost as if it were published then.
-    Shown by a worker that dies between the two transactions: `A A crash:A clock B B B B B`.
+    Shown by `completion(status_then_outbox, relays=True)`, where a worker dies between the two transactions:
+    `A A crash:A clock B B B B B`.
     """
 
     SCHEMA = """

@@ -18,14 +18,14 @@ class ProcessedEvents(KeptTable):
             if events.claim(effect_key("order-1", "deduct-stock")):
                 db.execute("UPDATE stock SET left_over = left_over - 1")
 
-    Holds when a worker dies before its commit, and the message comes again: `A A A crash:A clock B B B B B B B`.
+    Holds for `message(stock_inside)`, where a worker dies before its commit: `A A A crash:A clock B B B B B B B`.
     Does not: protect an effect elsewhere. Nothing closes the gap between the two; see `IdempotencyRecords`.
     With the key committed first, the effect is lost: the next delivery finds the key, and deletes the message.
-    Shown by a worker that dies between key and payment: `A A A crash:A clock B B B B B B`.
+    Shown by `message(key_first)`, where a worker dies between the two: `A A A crash:A clock B B B B B B`.
     With the effect in the open transaction, it happens twice: the key is rolled back, the payment is not.
-    Shown by a worker that dies between payment and commit: `A A A crash:A clock B B B B B`.
+    Shown by `message(payment_inside)`, where a worker dies before its commit: `A A A crash:A clock B B B B B`.
     And a key that is purged keeps nothing off.
-    Shown by a message that comes from the dead letters when its key is gone: `A A A A clock B B B B clock A A A A A`.
+    Shown by `purged(DAY)`, where a message comes from the dead letters: `A A A A clock B B B B clock A A A A A`.
     """
 
     SCHEMA = """

@@ -54,11 +54,11 @@ class IdempotencyRecords(KeptTable):
     Guarantees: while a lease lasts, nobody else claims the effect. A dead owner's claim can be taken over. Only the
     latest owner completes it, and once it is completed, everybody is told `Done`. What an owner does in this database,
     in one transaction with `complete`, therefore happens once; whoever was overtaken rolls back.
-    Holds when one is paused after its claim, and overtaken: `A A A clock B B B B B B B B B A A A`.
+    Holds for `message(claim_then(sell_inside))`, where one is overtaken: `A A A clock B B B B B B B B B A A A`.
     Does not: do an effect elsewhere exactly once. An owner that dies between effect and `complete`, or works for longer
     than its lease, leaves the effect to be done again: at least once. Give the service the key (see `effect_key`).
     Leases are compared with the caller's clock: one that runs ahead takes over from the living.
-    Shown by a worker that is paused after its payment, and the redelivery: `A A A A clock B B B B B B`.
+    Shown by `message(claim_then(pay))`, where one is paused after its payment: `A A A A clock B B B B B B`.
 
     Commit the claim before the effect: until then, nobody sees it. Take a new owner for each attempt, such as
     `uuid.uuid4().hex`: with the worker's name, an overtaken attempt releases its successor's claim.
@@ -68,7 +68,8 @@ class IdempotencyRecords(KeptTable):
         CREATE TABLE IF NOT EXISTS idempotency_records (
             effect_key TEXT PRIMARY KEY, owner TEXT NOT NULL, lease_until BIGINT NOT NULL, result TEXT)
     """
-    PURGE = "DELETE FROM idempotency_records WHERE result IS NOT NULL AND lease_until <= ?"
+    # A record's age counts from the end of its lease: its message is older than that. Claims of dead owners go too.
+    PURGE = "DELETE FROM idempotency_records WHERE lease_until <= ?"
 
     def claim(self, key: str, owner: str, lease: float, now: float | None = None) -> Answer:
         """Claim an effect for so many seconds."""

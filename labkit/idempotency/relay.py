@@ -14,7 +14,7 @@ class Relay:
     Guarantees: every event is published at least once, as long as some relay comes again after a crash.
     Does not: publish it only once. A relay that dies between the two, and two relays side by side, publish it twice:
     consumers must tell by the event's id that they have had it (`ProcessedEvents`, with the event's id for a key).
-    Shown by a relay that dies before it marks, and its successor: `A A crash:A clock B B B`.
+    Shown by `relayed(Relay)`, where a relay dies before it marks: `A A crash:A clock B B B`.
 
     Parameters
     ----------

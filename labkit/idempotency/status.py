@@ -31,7 +31,7 @@ class SqlStatusStore(Table):
     happens once.
     Does not: tell one attempt from the next. Where a job may start again, a late worker of the first attempt completes
     the second one's; `IdempotencyRecords` has owners. And True is no licence to publish: a crash may come before.
-    Shown by a worker that is overtaken, and completes what its successor is at: `A A clock B B B B B clock A A A`.
+    Shown by `attempts(SqlStatusStore)`, where one completes what another is at: `A A clock B B B B B clock A A A`.
 
     Parameters
     ----------
@@ -74,10 +74,10 @@ class RedisStatusStore:
 
     Guarantees: a status changes along the edges of its state machine only; a terminal one stays as long as its key. A
     lost one is refused as unknown, and not taken for a new one.
-    Holds when a job is started late: `B A`.
+    Holds for `late_status(RedisStatusStore)`, where a job is started late: `B A`.
     Does not: last. A key can be evicted, expire, or be lost in a failover; keep terminal statuses in a database. Nor go
     together with anything else: what is published after it may be lost.
-    Shown by a worker that dies between its status and its event, and the redelivery: `A crash:A clock B B`.
+    Shown by `completion(redis_status_then_publish)`, where a worker dies before its event: `A crash:A clock B B`.
 
     Parameters
     ----------

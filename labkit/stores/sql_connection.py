@@ -34,6 +34,7 @@ class SqlConnection:
 
     _shareable = True
     isolation = "serialisable, SQLite: one writer"
+    autocommit = False
 
     def __init__(self, perform: Perform) -> None:
         self._perform = perform
