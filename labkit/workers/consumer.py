@@ -55,7 +55,8 @@ class Consumer:
         if self.ack == "before":
             settle(job, "job.acked", self.queue.delete)
         try:
-            job.check()  # it may have waited for its turn
+            if job.is_lost:  # it may have waited for its turn
+                job.check()
             job.log("job.started")
             self.handler(job)
         except Exception as error:

@@ -55,6 +55,11 @@ class Job:
         """Emit an event of this job, for example `log("effect.applied", effect="mail")`."""
         self.emit({"event": event, **fields, **self.correlation})
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether a heartbeat has failed to keep the message hidden; says less than `check`, and reads no clock."""
+        return self.heartbeat is not None and self.message.receipt_handle in self.heartbeat.lost
+
     def check(self) -> None:
         """`HeartbeatLost` once the message may be somebody else's; call it before each effect."""
         if self.heartbeat is not None:
