@@ -16,8 +16,9 @@ import redis
 from labkit.source import is_learners_module
 
 LONGEST_VALUE, MOST_ITEMS, DEEPEST = 60, 5, 2
-# Parts of the lab that stand for a learner's code in scenarios that come with it.
-_TAUGHT = tuple(f"labkit.{part}" for part in ("incidents", "cases", "workers", "queues", "locks", "idempotency"))
+# What stands for a learner's code in scenarios that come with the lab: theirs, or else the parts that are taught.
+_SCENARIOS = ("labkit.incidents", "labkit.cases", "labkit.exercises")
+_TAUGHT = ("labkit.workers", "labkit.queues", "labkit.locks", "labkit.idempotency")
 
 
 class Variable(NamedTuple):
@@ -63,9 +64,10 @@ def frames_of(innermost: FrameType | None) -> tuple[Frame, ...]:
         innermost = innermost.f_back
     frames.reverse()
     modules = [(frame, str(frame.f_globals.get("__name__", ""))) for frame in frames]
-    own = [frame for frame, module in modules if is_learners_module(module)]
-    shown = own or [frame for frame, module in modules if module.startswith(_TAUGHT)]
-    return tuple(_frame(frame) for frame in shown if frame.f_code.co_name != "<lambda>")
+    shown = [frame for frame, module in modules if is_learners_module(module)]
+    for others in (_SCENARIOS, _TAUGHT):
+        shown = shown or [frame for frame, module in modules if module.startswith(others)]
+    return tuple(_frame(frame) for frame in shown)
 
 
 def function_of(function: Callable[..., object]) -> Iterator[Frame]:

@@ -263,8 +263,13 @@ class Play:
             enabled = ", ".join(f"`{self._walk.engine.choice(self._walk.state, code)}`" for code in self._walk.enabled)
             reason = self._why_not(self._walk, choice)
             raise ScheduleError(f"{where} is not possible: {reason}. Possible: {enabled or 'nothing, it is over'}")
-        event = self._walk.take(code)
-        self._walk.engine.check_python_state()
+        before = self.schedule
+        try:
+            event = self._walk.take(code)
+            self._walk.engine.check_python_state()
+        except BaseException:  # of a property's check, for example; the choice is as if it had not been taken
+            self._rewind(before)
+            raise
         return event
 
     @staticmethod

@@ -4,8 +4,10 @@ import threading
 
 import pytest
 
-from labkit import ScheduleError, explore
+from labkit import ScenarioError, ScheduleError, explore
 from labkit.budgets import Budgets
+from labkit.frames import as_text
+from labkit.incidents import DEPLOY
 from labkit.play import Play
 
 
@@ -54,6 +56,109 @@ def test_a_worker_shows_its_source_with_the_current_line_and_its_local_variables
     assert frame.lines[frame.current - frame.first].strip() == 'r.set("order:1:mailed", "yes", ex=30)'
     assert dict(frame.variables) == {"r": "a redis.Redis", "mail": "a Service", "seen": "None"}
     assert view.text == "next SET order:1:mailed yes EX 30"
+
+
+def test_a_variable_that_is_not_set_yet_has_its_place_and_a_worker_that_is_gone_its_source():
+    play = Play(two_handlers, "A A A")
+    gone, waiting = play.workers
+    assert gone.status == "returned"
+    assert [frame.function for frame in gone.frames] == ["handle"]
+    assert dict(waiting.frames[-1].variables)["seen"] == ""
+    assert "line" not in str(play).splitlines()[1]
+
+
+def test_a_worker_that_raised_says_what_and_where():
+    def raising(r):
+        r.set("key", "text")
+        r.incr("key")
+
+    def scenario(lab):
+        lab.worker("A", raising, lab.redis())
+
+    play = Play(scenario, "A A")
+    assert play.workers[0].status == "raised"
+    assert play.workers[0].text.startswith("raised ResponseError")
+
+
+def test_the_functions_that_a_worker_is_in_are_shown_from_the_outermost_to_the_innermost():
+    def write(r, value):
+        r.set("key", value)
+
+    def work(r):
+        write(r, 7)
+
+    def scenario(lab):
+        lab.worker("A", work, lab.redis())
+
+    outer, inner = Play(scenario).workers[0].frames
+    assert (outer.function, inner.function) == ("work", "write")
+    assert (outer.line, inner.line) == ("write(r, 7)", 'r.set("key", value)')
+    assert dict(inner.variables)["value"] == "7"
+
+
+def test_a_thread_is_looked_at_like_a_worker_and_its_step_is_a_choice():
+    def beat(r):
+        r.set("beat", 1)
+
+    def work(r):
+        thread = threading.Thread(target=beat, args=(r,), name="beat")
+        thread.start()
+        thread.join()
+
+    def scenario(lab):
+        lab.worker("A", work, lab.redis())
+
+    play = Play(scenario)
+    assert [view.name for view in play.workers] == ["A", "A/beat"]
+    assert play.workers[0].status == "waits"
+    play.take("A/beat")
+    assert [str(choice) for choice in play.choices] == ["A"]
+
+
+def test_rows_are_shown_with_their_columns_and_an_open_transaction_apart():
+    def buy(db):
+        db.execute("UPDATE stock SET pieces = pieces - 1")
+        db.commit()
+
+    def scenario(lab):
+        db = lab.sql()
+        db.execute("CREATE TABLE stock (item TEXT, pieces INTEGER)")
+        db.execute("INSERT INTO stock VALUES ('tea', 10)")
+        lab.worker("A", buy, lab.sql())
+
+    play = Play(scenario, "A")
+    assert [(held.name, held.value) for held in play.holdings] == [
+        ("stock", "(item tea, pieces 10)"),
+        ("(open transaction of A)", "stock: (item tea, pieces 9)"),
+    ]
+    play.take("A")
+    assert [(held.name, held.value) for held in play.holdings] == [("stock", "(item tea, pieces 9)")]
+
+
+def test_every_kind_of_key_is_shown():
+    def scenario(lab):
+        r = lab.redis()
+        r.rpush("list", "a", "b")
+        r.hset("hash", mapping={"f": "1", "g": "2"})
+        r.sadd("set", "y", "x")
+        r.zadd("zset", {"m": 1.5})
+        r.xadd("stream", {"k": "v"})
+        lab.worker("A", lambda r: r.get("list"), lab.redis())
+
+    shown = {held.name: held.value for held in Play(scenario).holdings}
+    assert shown == {
+        "list": "[a, b]",
+        "hash": "{f: 1, g: 2}",
+        "set": "{x, y}",
+        "zset": "m at 1.5",
+        "stream": "1 entry",
+    }
+
+
+def test_scenarios_of_the_lab_show_their_own_code_and_not_the_parts_they_use():
+    play = Play(DEPLOY.scenario((), "slow job"))
+    modules = {frame.function for view in play.workers for frame in view.frames}
+    assert modules == {"work"}
 
 
 def test_keys_are_shown_with_what_they_have_left_and_effects_with_their_number():
@@ -117,3 +222,42 @@ def test_a_counterexample_knows_the_scenario_that_it_came_from():
     play = Play(scenario, trace.schedule, seed=seed)
     assert play.trace == trace
     assert play.explore().counterexample == trace
+
+
+def test_pauses_and_faults_that_are_left_are_counted():
+    play = Play(two_handlers, "", Budgets(crashes=1, pauses=1, lost_replies=2))
+    assert (play.left("crash"), play.left("clock"), play.left("lose")) == (1, 1, 2)
+    play.paste("A A clock lose:B crash:A")
+    assert (play.left("crash"), play.left("clock"), play.left("lose")) == (0, 0, 1)
+    assert Play(two_handlers, "", Budgets(pauses=None)).left("clock") is None
+
+
+def test_a_schedule_that_does_not_fit_leaves_everything_as_it_was_what_was_undone_too():
+    play = Play(two_handlers, "A B A")
+    play.undo()
+    with pytest.raises(ScheduleError):
+        play.paste("A A A A")
+    assert (str(play.schedule), str(play.ahead)) == ("A B", "A")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("text", "'text'"),
+        (b"bytes", "b'bytes'"),
+        ([1, 2, 3, 4, 5, 6, 7], "[1, 2, 3, 4, 5, …]"),
+        ({"b", "a"}, "{'a', 'b'}"),
+        ({"k": (1, None)}, "{'k': (1, None)}"),
+        (len, "function len"),
+        (object(), "an object"),
+        ("x" * 100, "'" + "x" * 58 + "…"),
+        (Budgets(), "Budgets(crashes=0, lost_replies=0, pauses=0, polls=3, jumps…"),
+    ],
+)
+def test_values_are_shown_in_few_words_without_addresses(value, text):
+    assert as_text(value) == text
+
+
+def test_a_scenario_that_cannot_be_built_says_so_at_once():
+    with pytest.raises(ScenarioError, match="has no workers"):
+        Play(lambda lab: None)

@@ -1,12 +1,15 @@
 """The widgets, driven from Python as a front end drives them: by clicks and by values."""
 
+import re
+import threading
+
 import pytest
 
-from labkit import ScenarioError, explore
+from labkit import ScenarioError, explore, replay, run
 from labkit.errors import LabError
 from labkit.widgets import Browser, Hints, Parsons, Prediction, Quiz, Stepper, Tuner, recap
 from labkit.widgets.prediction import Recap, forget
-from tests.test_play import two_handlers
+from tests.test_play import handle, two_handlers
 
 BREAKS = "at most one mail"
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -46,6 +49,137 @@ def test_what_is_not_possible_has_its_button_disabled_and_the_reason_in_its_tool
     assert not stepper.buttons["B"].disabled
 
 
+def test_undo_redo_and_reset_lead_back_and_again():
+    stepper = Stepper(two_handlers, "A B A")
+    stepper.undo()
+    assert str(stepper.play.schedule) == "A B"
+    assert stepper.box.value == "A B"
+    stepper.redo()
+    assert str(stepper.play.schedule) == "A B A"
+    stepper.reset()
+    assert not stepper.play.schedule
+    assert stepper._undo.disabled
+    assert not stepper._redo.disabled
+
+
+def test_the_code_the_current_line_the_variables_and_the_keys_are_shown():
+    stepper = Stepper(two_handlers, "A A")
+    shown = stepper.scene.value
+    assert re.search(r'lk-now" aria-current=step>▶ \d+ [^<]*mail.send\(&quot;order-1&quot;\)', shown)
+    assert '<td class="lk-mono">30 s left</td>' in shown
+    assert "✓ at most one mail: holds so far" in shown
+    assert 'aria-label="Lane diagram of 2 steps' in stepper.picture.value
+
+
+def test_there_is_a_button_for_each_fault_within_the_budgets_and_for_no_other():
+    assert set(Stepper(two_handlers).buttons) == {"A", "B", "clock"}
+    faults = {"crash:A", "crash:B", "lose:A", "lose:B"}
+    assert set(Stepper(two_handlers, crashes=1, lost_replies=1).buttons) == {"A", "B", "clock"} | faults
+
+
+def test_a_spared_worker_has_no_button_for_its_crash():
+    def scenario(lab):
+        lab.worker("A", handle, lab.redis(), lab.mail)
+        lab.worker("R", handle, lab.redis(), lab.mail, spared=True)
+
+    assert set(Stepper(scenario, crashes=1).buttons) == {"A", "R", "clock", "crash:A"}
+
+
+def test_a_thread_that_appears_gets_a_button_after_the_others():
+    def work(r):
+        r.set("key", 1)
+        thread = threading.Thread(target=lambda: r.set("beat", 1), name="beat")
+        thread.start()
+        thread.join()
+
+    def scenario(lab):
+        lab.worker("A", work, lab.redis())
+
+    stepper = Stepper(scenario)
+    assert list(stepper.buttons) == ["A", "clock"]
+    stepper.choose("A")
+    assert list(stepper.buttons) == ["A", "clock", "A/beat"]
+
+
+def test_a_schedule_that_cannot_be_is_refused_in_words_and_leaves_the_state():
+    stepper = Stepper(two_handlers, "A")
+    before = stepper.scene.value
+    for pasted in ("A A A A", "A ?", "crash:A"):
+        stepper.paste(pasted)
+        assert 'role="alert"' in stepper.status.value
+        assert stepper.scene.value == before
+    stepper.choose("B")
+    assert 'role="status"' in stepper.status.value
+
+
+def test_an_error_of_a_property_is_shown_in_the_widget():
+    def scenario(lab):
+        seen = lab.redis()
+        lab.worker("A", lambda r: r.set("key", "value"), lab.redis())
+        lab.always("a number", lambda: int(seen.get("key") or 1) > 0)
+
+    stepper = Stepper(scenario)
+    stepper.choose("A")
+    assert "property 'a number' raised ValueError" in stepper.message
+    assert 'role="alert"' in stepper.status.value
+    assert not stepper.play.schedule
+
+
+def test_an_error_that_is_no_complaint_of_the_lab_is_shown_with_its_line():
+    stepper = Stepper(two_handlers)
+    stepper.guarded(lambda: 1 / 0)()
+    assert stepper.message.startswith("ZeroDivisionError: division by zero (<lambda>, line ")
+
+
+def test_words_of_a_learner_are_no_markup():
+    def scenario(lab):
+        lab.worker("A", lambda r: r.set("<b>k</b>", "<i>"), lab.redis())
+        lab.always("<u>", lambda: True)
+
+    stepper = Stepper(scenario, "A", goal="<s>")
+    for part in (stepper.scene.value, stepper.picture.value, stepper.status.value, stepper.static_html):
+        assert not re.search("<[bius]>", part)
+
+
+def test_a_counterexample_is_stepped_through_from_its_beginning_within_the_budgets_of_its_search():
+    verdict = explore(two_handlers, crashes=1)
+    stepper = Stepper.of(verdict)
+    assert not stepper.play.schedule
+    assert stepper.play.ahead == verdict.counterexample.schedule
+    assert "crash:A" in stepper.buttons
+    while stepper.play.ahead:
+        stepper.redo()
+    assert stepper.play.trace == verdict.counterexample
+
+
+def test_a_trace_of_a_run_or_a_replay_is_stepped_through_too():
+    for trace in (run(two_handlers, seed=3), replay(two_handlers, "A A crash:A B")):
+        stepper = Stepper.of(trace)
+        while stepper.play.ahead:
+            stepper.redo()
+        assert stepper.play.trace == trace
+
+
+def test_a_verdict_without_counterexample_cannot_be_stepped_through_and_says_so():
+    def calm(lab):
+        lab.worker("A", handle, lab.redis(), lab.mail)
+        lab.always(BREAKS, lambda: lab.mail.count("order-1") <= 1)
+
+    with pytest.raises(ScenarioError, match="no counterexample"):
+        Stepper.of(explore(calm))
+    assert "There is no counterexample" in Browser(explore(calm)).message
+
+
+def test_without_a_goal_nothing_is_reached_and_with_one_any_property_counts():
+    free = Stepper(two_handlers, "A B A B A B")
+    assert not free.is_reached
+    assert "This breaks 'at most one mail'" in free.message
+    assert Stepper(two_handlers, "A B A B A B", goal="Break something.").is_reached
+    other = Stepper(two_handlers, "A B A B A B", breaks="the mail went out")
+    assert not other.is_reached
+    assert "The goal is not reached" not in Stepper(two_handlers, "A B", breaks=BREAKS).message
+
+
 # ---- the others
 
 
@@ -73,6 +207,85 @@ def test_a_prediction_is_compared_and_kept_for_the_recap(capsys):
     assert capsys.readouterr().out == "you made no prediction; it was twice\n"
     recap()
     assert "you said: 10; it did: 16 of 100" in capsys.readouterr().out
+
+
+def test_cards_move_up_and_down_and_back():
+    cards = Parsons(two_handlers, breaks=BREAKS)
+    first, second = str(cards.cards[0]), str(cards.cards[1])
+    cards.pool[0].click()
+    cards.pool[1].click()
+    assert cards.picked == 1
+    assert cards.pool[0].disabled
+    cards.up.click()
+    assert [str(cards.cards[place]) for place in cards.order] == [second, first]
+    assert cards.picked == 0
+    cards.down.click()
+    cards.slots[0].click()
+    cards.remove.click()
+    assert [str(cards.cards[place]) for place in cards.order] == [second]
+    assert not cards.pool[0].disabled
+    cards.clear.click()
+    assert not cards.order
+    assert cards.try_it.disabled
+
+
+def test_a_card_that_does_something_else_in_this_order_is_named():
+    cards = Parsons(two_handlers, breaks=BREAKS)
+    texts = [str(card) for card in cards.cards]
+    cards.put([texts.index("A: mail.send(order-1)")])
+    assert not cards.attempt()
+    assert cards.message == "Number 1: in this order A does something else: GET order:1:mailed -> nil."
+
+
+def test_an_order_that_goes_well_is_no_solution():
+    cards = Parsons(two_handlers, "A A A B", breaks=BREAKS)
+    texts = [str(card) for card in cards.cards]
+    order = [
+        "A: GET order:1:mailed",
+        "A: SET order:1:mailed yes EX 30",
+        "A: mail.send(order-1)",
+        "B: GET order:1:mailed",
+    ]
+    cards.put([texts.index(text) for text in order])
+    assert not cards.attempt()
+    assert cards.message.startswith("All 4 steps are possible, and 'at most one mail' still holds")
+
+
+def test_cards_do_not_lie_in_an_order_that_solves_it():
+    cards = Parsons(two_handlers, breaks=BREAKS)
+    cards.put(range(len(cards.cards)))
+    assert not cards.attempt()
+
+
+def test_a_prediction_that_was_compared_stays(capsys):
+    guess = Prediction("Which?", choices=["twice", "lost"])
+    guess.answer("twice")
+    guess.compare("lost")
+    with pytest.raises(LabError, match="your prediction stays: twice"):
+        guess.answer("lost")
+    again = Prediction("Which?", choices=["twice", "lost"])
+    assert again.said == "twice"
+    assert again.message == "you said twice, it was lost"
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "why"),
+    [
+        ({}, "ten", "'ten' is no number"),
+        ({}, " ", "Write your prediction"),
+        ({"choices": ["twice"]}, "thrice", "not among the choices"),
+    ],
+)
+def test_what_is_no_answer_to_the_question_is_refused_in_words(options, said, why):
+    with pytest.raises(LabError, match=why):
+        Prediction("What?", **options).answer(said)
+
+
+def test_numbers_are_read_as_people_write_them():
+    guess = Prediction("How many?")
+    for written, meant in (("1,000", 1000), ("2.5", 2.5), ("30 %", 30), ("7", 7)):
+        guess.answer(written)
+        assert guess.value == meant
 
 
 def test_moving_a_slider_changes_the_verdict_and_the_picture():

@@ -45,9 +45,10 @@ CSS = f"""
 .lk table.lk-table {{ border-collapse: collapse; font-size: 12.5px; margin: 2px 0; width: auto; }}
 .lk table.lk-table th, .lk table.lk-table td {{ text-align: left; padding: 1px 12px 1px 0; vertical-align: top;
   overflow-wrap: anywhere; border: 0; background: none; }}
-.lk table.lk-table th {{ color: {QUIET}; font-weight: 400; }}
+.lk table.lk-table th {{ color: {QUIET}; font-weight: 400; white-space: nowrap; }}
 .lk .lk-picture img, .lk .lk-picture svg {{ max-width: 100%; border-radius: 6px; }}
 .lk .lk-empty {{ border: 1px dashed {LINE}; border-radius: 6px; padding: 14px; color: {QUIET}; }}
+.lk .widget-select select {{ font-size: 13px; }}
 .lk .widget-text, .lk .widget-textarea {{ width: auto; flex: 1 1 260px; margin: 0; }}
 .lk .widget-text input {{ font-family: {CODE}; height: 30px; }}
 .lk .widget-text .widget-label, .lk .widget-slider .widget-label {{ width: auto; min-width: 72px; }}

@@ -19,6 +19,7 @@ from labkit.search.every_schedule import explore
 from labkit.widgets.marks import dye, glyph
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
+MOST_SHUFFLES = 50
 UNTRIED = '<div class="lk-empty">When you try an order, what the lab makes of it is drawn here.</div>'
 
 
@@ -115,8 +116,11 @@ class Parsons(Shown):
             wanted = Schedule.parse(cards if isinstance(cards, str) else " ".join(cards))
         self._play.paste(wanted)
         dealt = [Card(event.choice, event.text) for event in self._play.trace.events]
-        self._play.paste("")
-        random.Random(str(wanted)).shuffle(dealt)
+        chance = random.Random(str(wanted))
+        for _ in range(MOST_SHUFFLES):
+            chance.shuffle(dealt)
+            if not self._execute(dealt)[0]:
+                break
         return dealt
 
     # ---- what can be done
@@ -162,30 +166,28 @@ class Parsons(Shown):
         self.say("All cards are back.")
 
     def _try(self) -> None:
-        """Execute the order until it goes another way than the cards say, or the property breaks."""
-        play = self._play
-        play.paste("")
-        self.is_solved, said, kind = False, "", "bad"
+        """Let the lab execute the order, and say what it made of it."""
         if not self.order:
             raise ScheduleError("your order is empty: add a card first")
-        for place, card in enumerate((self.cards[number] for number in self.order), 1):
+        self.is_solved, said = self._execute([self.cards[number] for number in self.order])
+        self.say(said, "good" if self.is_solved else "bad")
+        trace = self._play.trace
+        self.picture.value = lanes_svg(trace) if trace.events else UNTRIED
+
+    def _execute(self, cards: Sequence[Card]) -> tuple[bool, str]:
+        """Take the steps until one goes another way than its card says, or the property breaks; whether it did."""
+        play = self._play
+        play.paste("")
+        for place, card in enumerate(cards, 1):
             if why := play.why_not(card.choice):
-                said = f"Number {place}, {card}, is not possible there: {why}."
-                break
+                return False, f"Number {place}, {card}, is not possible there: {why}."
             event = play.take(card.choice)
             if event.text != card.text and event.kind not in ("clock", "failover"):
-                said = f"Number {place}: in this order {event.worker} does something else: {event.summary}."
                 play.undo()
-                break
+                return False, f"Number {place}: in this order {event.worker} does something else: {event.summary}."
             if self.breaks in play.broken:
-                self.is_solved, kind = True, "good"
-                said = f"That is it: after {place} steps, {self.breaks!r} is broken."
-                break
-        trace = play.trace
-        if not said:
-            said = f"All {len(self.order)} steps are possible, and {self.breaks!r} still holds. Try another order."
-        self.say(said, kind)
-        self.picture.value = lanes_svg(trace) if trace.events else UNTRIED
+                return True, f"That is it: after {place} steps, {self.breaks!r} is broken."
+        return False, f"All {len(cards)} steps are possible, and {self.breaks!r} still holds. Try another order."
 
     # ---- what is seen
 
