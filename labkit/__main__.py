@@ -1,5 +1,5 @@
 """The command line: `python -m labkit explore FILE.py:scenario`, `replay FILE.py:scenario "A A B"`, `cases [ID]`,
-and `ladder INCIDENT`; `staging` for a test with real processes; `lab [FOLDER]`, `progress [FOLDER]` and
+and `ladder INCIDENT`; `live` and `staging` for real processes; `lab [FOLDER]`, `progress [FOLDER]` and
 `reset NOTEBOOK` for the course.
 
 Exit codes: 0 holds (or, for replay, nothing was violated), 1 violated, 2 undetermined, 3 wrong use.
@@ -11,7 +11,7 @@ import argparse
 import sys
 from contextlib import suppress
 
-from labkit.commands import cases, explore, lab, ladder, progress, replay, reset, staging, worker
+from labkit.commands import cases, explore, lab, ladder, live, progress, replay, reset, staging, worker
 from labkit.commands.exit_codes import WRONG_USE
 from labkit.commands.parser import Parser
 from labkit.errors import LabError
@@ -23,6 +23,7 @@ COMMANDS = (
     replay,
     cases,
     ladder,
+    live,
     staging,
     worker,
     lab,

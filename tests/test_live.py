@@ -1,16 +1,28 @@
 """Scenarios for real: processes, signals and servers, and a trace that is like any other."""
 
+import json
 import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import redis
 
 from labkit import LabError, PropertyError, ScenarioError, Unsupported, explore, live, run
+from labkit.__main__ import main
+from labkit.incidents import Rollout
+from labkit.plots.deploy import deploy_timeline
+from labkit.plots.timeline import timeline
 from labkit.processes import server
 from labkit.processes.faults import faults_of
 from labkit.processes.real_sql import translated
 from tests import live_scenarios as scenarios
 from tests import programs
+
+ROOT = Path(__file__).parent.parent
 
 
 def told(trace):
@@ -276,3 +288,63 @@ def test_a_property_that_writes_is_refused(redis_url):
 )
 def test_placeholders_are_those_of_psycopg_but_inside_of_strings(text, expected):
     assert translated(text) == expected
+
+
+# ---- nobody is left behind
+
+
+def test_after_a_real_ctrl_c_a_run_removes_what_it_made(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    command = [sys.executable, "-m", "labkit", "live", "tests.live_scenarios:waits_for_ever", "--redis-url", redis_url]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT, start_new_session=True) as process:
+        until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+    until(lambda: not any(each["cmd"] == "blpop" for each in client.client_list()))
+    assert client.keys("*") == []
+
+
+def test_workers_do_not_outlive_the_process_that_started_them(redis_url):
+    client = redis.Redis.from_url(redis_url)
+    command = [sys.executable, "-m", "labkit", "live", "tests.live_scenarios:waits_for_ever", "--redis-url", redis_url]
+    with subprocess.Popen(command, cwd=ROOT, start_new_session=True) as process:
+        until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
+        process.kill()
+    until(lambda: not any(each["cmd"] == "blpop" for each in client.client_list()))
+
+
+def until(condition):
+    """Wait for it."""
+    while not condition():
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code", "says"),
+    [("two_mails", 1, "'at most one mail' does not hold"), ("one_after_the_other", 0, "every property held")],
+)
+def test_the_command_line_runs_a_scenario_for_real(redis_url, capsys, scenario, code, says):
+    assert main(["live", f"tests.live_scenarios:{scenario}", "--redis-url", redis_url]) == code
+    assert says in capsys.readouterr().out
+    assert main(["live", f"tests.live_scenarios:{scenario}", "--redis-url", redis_url, "--json"]) == code
+    assert json.loads(capsys.readouterr().out)["exits"] == {"A": "returned", "B": "returned"}
+
+
+def test_a_crash_that_had_no_step_to_come_after_is_told(redis_url):
+    trace = live(scenarios.two_mails, redis_url, faults=[("kill", "A", "step 9")])
+    assert trace.notes == ("not done: A was not killed, since it took fewer than 9 steps",)
+
+
+def test_the_deploy_timeline_draws_a_live_run_too(redis_url):
+    rollout = Rollout(jobs=4, job_seconds=0.2, visibility_timeout=5, ready=0.2)
+    seen = redis.Redis.from_url(redis_url)
+
+    def is_told():
+        return any(int(seen.hget(key, "deleted") or 0) >= 2 for key in seen.scan_iter("labkit:*:queue:orders"))
+
+    trace = live(rollout, redis_url, faults=[("term", name, is_told) for name in ("old-1", "old-2")])
+    assert not trace.violations, trace
+    shown = timeline(trace)
+    assert {mark.worker for mark in shown.marks if mark.kind == "SIGTERM"} == {"old-1", "old-2"}
+    assert len(shown.jobs) == 4
+    assert "order-1 begins" in deploy_timeline(trace).text

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from labkit import errors
 from labkit.errors import LabError, ScenarioError
+from labkit.processes.faults import LiveFault
 from labkit.processes.merging import Mark, Story
 from labkit.processes.running import Exit
+
+KILLED = "was killed by SIGKILL"
 
 
 def marks_of_the_end(name: str, story: Story, code: int, at: int, marks: list[Mark]) -> list[Mark]:
@@ -45,8 +48,26 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
     endings = [step.event.ending for step in story.steps if step.event.ending is not None]
     if endings:
         return str(endings[-1])
-    words = {-9: "was killed by SIGKILL", -15: "was killed by SIGTERM", 0: "returned"}
+    words = {-9: KILLED, -15: "was killed by SIGTERM", 0: "returned"}
     return words.get(ended.code, f"ended with {ended.code}")
+
+
+def not_done(faults: Iterable[LiveFault], exits: Mapping[str, str], shifted: Iterable[str]) -> tuple[str, ...]:
+    """What was asked for and did not happen, a sentence each.
+
+    Parameters
+    ----------
+    faults: what was to go wrong.
+    exits: how each worker came to its end.
+    shifted: the workers that have a clock of their own in the lab.
+    """
+    said = []
+    for fault in faults:
+        if fault.kind == "kill" and fault.step is not None and exits[fault.worker] != KILLED:
+            said.append(f"not done: {fault.worker} was not killed, since it took fewer than {fault.step} steps")
+    if names := ", ".join(shifted):
+        said.append(f"not done: clocks of {names} are as the machine's")
+    return tuple(said)
 
 
 def as_raised(kind: str, message: str) -> LabError:

@@ -12,7 +12,7 @@ from labkit.errors import ScenarioError
 
 KINDS = {"kill": signal.SIGKILL, "term": signal.SIGTERM}
 START = "start"
-LATEST_STEP = 20  # random kills come after one of the first so many steps
+USUAL_STEPS = 4  # after so many steps, on average, random kills come
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def faults_of(
     if not isinstance(crashes, int) or crashes < 0 or crashes > len(mortal):
         raise ScenarioError(f"crashes is {crashes!r}; it must be a number from 0 to {len(mortal)}, the workers left")
     doomed = chance.sample(mortal, crashes)
-    return faults + [LiveFault("kill", name, step=chance.randint(1, LATEST_STEP)) for name in doomed]
+    return faults + [LiveFault("kill", name, step=1 + int(chance.expovariate(1 / USUAL_STEPS))) for name in doomed]
 
 
 def _fault(wanted: Sequence[Any], workers: Collection[str], unhurt: Collection[str]) -> LiveFault:

@@ -44,7 +44,11 @@ class RedisSink:
     def write(self, line: str) -> None:
         """Append a line, its time as the other clock would have it."""
         note = json.loads(line)
-        note["at"] += self._lead
+        # What a service did has its time from the process that runs the whole.
+        own = ("at", "took_effect") if "lives" in note else ("at",)
+        for name in own:
+            if name in note:
+                note[name] += self._lead
         self._letters.client.rpush(self._key, json.dumps(note))
 
 

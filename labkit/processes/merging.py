@@ -1,7 +1,8 @@
 """The journals of many processes, put together into the events of one trace.
 
-Events stand in the order in which their replies came. Of two requests that were under way at the same time, the server
-may have served the later one first: that order is not in anybody's notes.
+Events stand where they took effect, as far as the notes tell: effects of services when they were written down, requests
+to Redis when they were sent, all others, such as those that wait, when their replies came. Of two requests that were
+under way at the same time, the server may have served the later one first: that order is in nobody's notes.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Story:
 
     Parameters
     ----------
-    steps: in the order of their replies.
+    steps: in the order of the notes.
     stays: in critical sections.
     ended: whether the worker came to the end of its function.
     """

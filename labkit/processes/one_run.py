@@ -11,7 +11,7 @@ from typing import Any
 import redis
 
 from labkit.lab import Scenario
-from labkit.processes.endings import as_raised, exit_in_words, marks_of_the_end, settled
+from labkit.processes.endings import as_raised, exit_in_words, marks_of_the_end, not_done, settled
 from labkit.processes.faults import START, LiveFault
 from labkit.processes.guests import Guests
 from labkit.processes.journal import notes_of
@@ -65,7 +65,7 @@ class Run:
             self.guests.stop(2 * GRACE)
         finally:
             crew.close()
-        return self._trace(crew, start, over, waiting)
+        return self._trace(crew, faults, start, over, waiting)
 
     def _close_databases(self) -> None:
         """Have no connection open that a fork must not take along; each is opened again when it is needed."""
@@ -105,7 +105,9 @@ class Run:
             crew.wait(TICK)
         return False
 
-    def _trace(self, crew: Crew, start: int, over: bool, waiting: tuple[str, ...]) -> LiveTrace:
+    def _trace(
+        self, crew: Crew, faults: list[LiveFault], start: int, over: bool, waiting: tuple[str, ...]
+    ) -> LiveTrace:
         marks = list(crew.marks)
         stories: dict[str, Story] = {}
         exits = {**crew.exits, **{name: Exit(*self.guests.exit_of(name)) for name in self.guests.names}}
@@ -119,6 +121,9 @@ class Run:
         stays = [stay for story in stories.values() for stay in story.stays]
         violations, how = self.observer.verdicts(events, stays, start, over)
         attempts = self.observer.effects.attempts()
+        plans = self.lab.workers
+        in_words = {name: exit_in_words(stories.get(name), exits.get(name), name in waiting) for name in plans}
+        shifted = [name for name, plan in plans.items() if plan.skew or plan.jump]
         return LiveTrace(
             tuple(self.lab.workers),
             events,
@@ -129,12 +134,10 @@ class Run:
             servers=self._servers(),
             attempts=attempts,
             effects={service: len(self.observer.effects_of(service)) for service in attempts},
-            exits={
-                name: exit_in_words(stories.get(name), exits.get(name), name in waiting) for name in self.lab.workers
-            },
+            exits=in_words,
             looked_at=how,
             looks=self.observer.looks,
-            notes=_not_done(self.lab),
+            notes=not_done(faults, in_words, shifted),
             seconds=(time.time_ns() - start) / 1e9,
         )
 
@@ -147,8 +150,3 @@ class Run:
     def _servers(self) -> str:
         info = redis.Redis.from_url(self.part.redis_url).info("server")
         return f"redis-server {info['redis_version']} and {self.part.database.version}"
-
-
-def _not_done(lab: LiveLab) -> tuple[str, ...]:
-    shifted = [name for name, plan in lab.workers.items() if plan.skew or plan.jump]
-    return (f"not done: clocks of {', '.join(shifted)} are as the machine's",) if shifted else ()

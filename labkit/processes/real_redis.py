@@ -5,6 +5,7 @@ As in the lab, the hook is the connection: what redis-py sends as one (a command
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from redis.retry import Retry
 
 from labkit.errors import Unsupported
 from labkit.processes.part import Part
-from labkit.stores.commands import SUBSCRIBING, Command, Request, describe, show
+from labkit.stores.commands import SUBSCRIBING, Command, Request, describe, show, waits
 from labkit.stores.scripts import learn_script, script_text
 
 _HANDSHAKE = {b"HELLO", b"AUTH", b"CLIENT", b"SELECT", b"PING"}
@@ -41,10 +42,12 @@ class Asked:
     commands: what was sent as one, without the prefix; empty for the handshake's.
     number: its number in the journal; 0 when it is not noted.
     replies: what has come back so far.
+    at: when it was sent, in nanoseconds since 1970.
     """
 
     commands: tuple[Command, ...] = ()
     number: int = 0
+    at: int = 0
     replies: list[Any] = field(default_factory=list)
 
     @property
@@ -131,6 +134,8 @@ class NotedConnection:
             for each in asked:
                 self._settle(each, error)
             raise
+        for each in asked:
+            each.at = time.time_ns()
         self._sent.extend(each for each in asked if not self._is_of_a_subscriber(each))
 
     def _note(self, asked: Asked) -> None:
@@ -209,7 +214,10 @@ class NotedConnection:
         replies = reply if asked.word == "MULTI" and isinstance(reply, list) else [reply] * len(asked.commands)
         commands = asked.commands[1:-1] if asked.word == "MULTI" else asked.commands
         reads, writes, lives = self._keys(commands, replies)
-        journal.got(asked.number, show(reply) if reply != "" else "", reads, writes, lives=lives)
+        # The server serves a request soon after it was sent, and one that blocks just before it answers.
+        blocks = asked.at == 0 or waits(Request(3, asked.commands))
+        served = {} if blocks else {"took_effect": asked.at}
+        journal.got(asked.number, show(reply) if reply != "" else "", reads, writes, lives=lives, **served)
         asked.number = 0
 
     def _keys(self, commands: tuple[Command, ...], replies: list[Any]) -> tuple[set[str], set[str], dict[str, int]]:
