@@ -201,6 +201,11 @@ def test_pictures_of_the_race_can_be_read(race):
     picture = race.waterfall()
     assert_readable(picture)
     assert "status.written" in picture.text
+    closer = race.inside()
+    assert_readable(closer)
+    assert "6 ms of it by two at once" in closer.alt
+    steps = [line.strip().split("  ")[-1] for line in closer.text.splitlines() if "status:job-014" in line]
+    assert steps == ["GET status:job-014 -> in-progress", "SET status:job-014 completed -> OK"] * 2
 
 
 # ---- both

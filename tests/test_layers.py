@@ -42,6 +42,7 @@ ALLOWED = {
         for name in ("plots.lanes", "plots.figure", "observe.tracing", "observe.measured")
     ),
     *(("labkit.observe.tracing", f"labkit.plots.{name}") for name in ("figure", "span_rows")),
+    ("labkit.incidents.race_evidence", "labkit.plots.figure"),
     *(("labkit.incidents.evidence_base", f"labkit.plots.{name}") for name in ("figure", "deploy")),
     *(("labkit.observe.alerting", f"labkit.plots.{name}") for name in ("figure", "alerting")),
 }

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from labkit.incidents.evidence_base import Evidence
 from labkit.incidents.finding import Finding
 from labkit.incidents.traffic import Traffic
-from labkit.observe import Logs, Span
+from labkit.observe import Logs, Span, Spans
+
+if TYPE_CHECKING:
+    from labkit.plots.figure import Picture
 
 INCIDENT = Traffic()
 
 
 class RaceEvidence(Evidence):
-    """The evidence of the status race: `close_together` (logs), `inside_together` (spans), `completions` and
-    `failures_over_time` (metrics)."""
+    """The evidence of the status race.
+
+    `close_together` (logs), `inside` and `inside_together` (spans), `completions` and `failures_over_time` (metrics).
+    """
 
     def close_together(self) -> Logs:
         """The log of the first job that two workers had: the same id, milliseconds apart, and no error."""
@@ -40,6 +46,11 @@ class RaceEvidence(Evidence):
         before = sum(row["second was inside"] == "before it" for row in rows)
         says = f"In {before} of {len(rows)} jobs the second worker was inside before the first one wrote the status."
         return Finding("Were two workers inside the completing code at once?", tuple(rows), says)
+
+    def inside(self, job: str | None = None) -> Picture:
+        """The completing code of one job as a picture: who reads and who writes the status while both are inside."""
+        found = [span for span in self.spans(job or self.first) if span.kind == "INTERNAL" or span.name == "events"]
+        return Spans(tuple(found)).waterfall()
 
     def completions(self) -> Finding:
         """How far apart the two completions of one job were."""

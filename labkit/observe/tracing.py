@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from labkit.observe.delivery import Delivery, deliveries
 from labkit.observe.record import Record, records
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 SYSTEM = "labkit"
 _CLIENT_CALLS = ("effect.applied", "effect.deduplicated")
 _SETTLED = {"job.acked": "ack", "job.released": "nack", "job.extended": "extend", "job.dead_lettered": "nack"}
-_SECTION = "section"
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,6 +114,7 @@ class _Builder:
         self.firsts: dict[str, int] = {}  # of each job, how many first deliveries there were
         self.trace_ids: dict[str, int] = {}
         self.jobs: dict[int, str] = {}  # of each span
+        self.steps: dict[int, tuple[int, int]] = {}  # of spans that steps lie in: behind which, and up to which
         self._trace_ids, self._span_ids = ids(seed, "trace", 128), ids(seed, "span", 64)
 
     def add(self, name: str, kind: str, worker: str, job: str, start: int, end: int, **more: Any) -> Span:
@@ -182,6 +182,7 @@ class _Builder:
             lost=delivery.outcome in ("killed", "open"),
             error=str(failed[0].fields.get("error", "error")).partition(":")[0] if failed else "",
         )
+        self.steps[id(process)] = delivery.records[0].step, max((one.step for one in inside), default=0)
         if delivery.outcome == "killed":
             process.error = "killed"
         process.moments = [_moment(one) for one in inside if one.event not in ("job.started", *_CLIENT_CALLS)]
@@ -213,22 +214,36 @@ class _Builder:
         for worker in trace.workers:
             if all(span.worker != worker for span in self.all):
                 self._life(trace, worker)
-        for worker, name, start, end, cut in _sections(trace):
-            parent = self._around(worker, start, end)
-            job, ids = (self.jobs[id(parent)], parent.attributes) if parent else (f"{worker} {name}", {})
-            more: dict[str, Any] = {"lost": cut, "error": "killed" if cut else "", "parent": parent}
-            more["attributes"] = {"labkit.section": name, **{key: ids[key] for key in _NAMES.values() if key in ids}}
-            self.add(f"{_SECTION} {name}", "INTERNAL", worker, job, start, end, **more)
+        for stay in _stays(trace):
+            parent = self._around(stay.worker, stay.first + 1, stay.last)
+            job, ids = (self.jobs[id(parent)], parent.attributes) if parent else (f"{stay.worker} {stay.section}", {})
+            known = {name: ids[name] for name in _NAMES.values() if name in ids}
+            span = self.add(
+                f"section {stay.section}",
+                "INTERNAL",
+                stay.worker,
+                job,
+                stay.start,
+                stay.end,
+                parent=parent,
+                attributes={"labkit.section": stay.section, **known},
+                lost=stay.how != "left",
+                error="killed" if stay.how == "killed" else "",
+            )
+            self.steps[id(span)] = stay.first, stay.last
         for event in trace.events:
-            home = self._around(event.choice.process or "", event.time, event.time)
+            home = self._around(event.choice.process or "", event.number, event.number)
             if event.kind == "command" and event.choice.kind in ("step", "lose") and home is not None:
                 said = {"db.query.text": event.text, "labkit.reply": event.reply, "labkit.writes": bool(event.writes)}
                 home.moments.append(Moment(event.time, event.text.split()[0], said))
 
-    def _around(self, worker: str, start: int, end: int) -> Span | None:
-        """The innermost of a worker's spans that lasts all this time; of several jobs at one moment, the latest."""
-        own = [span for span in self.all if span.worker == worker and span.start <= start and end <= span.end]
-        return next((span for span in reversed(own) if span.kind in ("CONSUMER", "INTERNAL")), None)
+    def _around(self, worker: str, first: int, last: int) -> Span | None:
+        """The innermost of a worker's spans that has all these steps of the trace."""
+        for span in reversed(self.all):
+            begun, ended = self.steps.get(id(span), (0, 0))
+            if span.worker == worker and begun < first and last <= ended:
+                return span
+        return None
 
     def _life(self, trace: Trace, worker: str) -> None:
         """A worker that logs nothing, as one span, with a span for each call that it makes."""
@@ -239,6 +254,7 @@ class _Builder:
         error = next((step.ending.error for step in steps if step.ending is not None and step.ending.error), "")
         more: dict[str, Any] = {"lost": crashed, "error": "killed" if crashed else error.partition(":")[0]}
         life = self.add(f"run {worker}", "INTERNAL", worker, f"run {worker}", steps[0].time, steps[-1].time, **more)
+        self.steps[id(life)] = 0, steps[-1].number
         for event in steps:
             if event.kind == "call":
                 said = {"labkit.effect": event.store, "labkit.effect.applied": bool(event.writes)}
@@ -246,17 +262,32 @@ class _Builder:
                 self.add(name, "CLIENT", worker, job, event.time, event.time, parent=life, attributes=said)
 
 
-def _sections(trace: Trace) -> Iterator[tuple[str, str, int, int, bool]]:
-    """Each time that a worker is in a section: worker, section, start, end, and whether it was killed inside."""
-    open_: dict[tuple[str, str], int] = {}
-    for event in trace.events:
+class _Stay(NamedTuple):
+    """A worker's stay in a section, in time and in steps: those behind the first, up to the last, are in it."""
+
+    worker: str
+    section: str
+    start: int
+    end: int
+    first: int
+    last: int
+    how: str  # `left`, `killed` in it, or `open` when the trace ends
+
+
+def _stays(trace: Trace) -> Iterator[_Stay]:
+    open_: dict[tuple[str, str], tuple[int, int]] = {}
+    for place, event in enumerate(trace.events):
         now = {(worker, name) for worker, names in event.inside.items() for name in names}
         for key in sorted(set(open_) - now):
-            killed = event.kind == "crash" or (event.ending is not None and event.ending.killed)
-            yield *key, open_.pop(key), event.time, killed and event.choice.process == key[0]
-        open_ |= {key: event.time for key in sorted(now) if key not in open_}
-    last = trace.events[-1].time if trace.events else 0
-    yield from ((*key, start, last, True) for key, start in sorted(open_.items()))
+            gone = event.kind == "crash" or (event.ending is not None and event.ending.killed)
+            how = "killed" if gone and event.choice.process == key[0] else "left"
+            start, first = open_.pop(key)
+            yield _Stay(*key, start, event.time, first, event.number, how)
+        # What is there after the first event may have been there before it.
+        entered = event.time, event.number if place else 0
+        open_ |= {key: entered for key in sorted(now) if key not in open_}
+    for key, (start, first) in sorted(open_.items()):
+        yield _Stay(*key, start, trace.events[-1].time, first, trace.events[-1].number, "open")
 
 
 def _attributes(kind: str, operation: str, queue: str, fields: Any) -> dict[str, Any]:

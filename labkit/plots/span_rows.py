@@ -18,8 +18,8 @@ WIDTH, ROW, BAR, MARGIN = 8.6, 0.24, 0.15, 0.2  # inches
 MOST_ROWS = 60
 STEPS = (1, 2, 5)
 LEGEND = (
-    "bar: a span, in the look of its worker, with how long it took · small mark: it took no time · line in a bar: what "
-    "it logged then · ✗: its worker was killed, so no exporter ever sent it · shaded: two workers work on one job"
+    "bar: a span, in the look of its worker, with how long it took · small mark: it took no time · line in a bar: it "
+    "logged something, or asked a store · ✗: its worker was killed, so no exporter ever sent it · shaded: two at once"
 )
 
 
@@ -60,7 +60,7 @@ class _Scale:
         self.first = min((span.start for span in shown), default=0)
         self.last = max([span.end for span in shown], default=0)
         self.last = max(self.last, self.first + 1_000)
-        self.left = MARGIN + CHARACTER * (max((len(_title(span)) for span in shown), default=0) + 3)
+        self.left = MARGIN + CHARACTER * (max((len(_title(span)) for span in shown), default=0) + 4)
         # Room for what is written beside the last bar.
         self.inches = (WIDTH - self.left - CHARACTER * 11) / (self.last - self.first)
 
@@ -75,8 +75,8 @@ class _Scale:
 
 
 def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """When two workers worked on one job at the same time."""
-    works = [span for span in spans if span.kind == "CONSUMER"]
+    """When two workers worked on one job at the same time; of critical sections alone, when both were inside."""
+    works = _works(spans)
     found = [
         (max(one.start, other.start), min(one.end, other.end))
         for place, one in enumerate(works)
@@ -86,13 +86,17 @@ def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
     return sorted((start, end) for start, end in found if start < end)
 
 
+def _works(spans: Sequence[Span]) -> list[Span]:
+    return [span for span in spans if span.kind == "CONSUMER"] or [span for span in spans if span.kind == "INTERNAL"]
+
+
 def said(span: Span) -> list[tuple[int, str]]:
-    """What a worker logged while a span lasted, without its end: when, and what."""
-    return [
-        (moment.time, moment.name)
-        for moment in span.moments
-        if "." in moment.name and moment.name not in ("job.finished", "job.busy", "job.failed")
-    ]
+    """What a worker logged in a span, without its end, or asked of a store in a section: when, and what."""
+    if span.kind == "INTERNAL":
+        queries = [(moment, moment.attributes.get("db.query.text")) for moment in span.moments]
+        return [(moment.time, f"{query} -> {moment.attributes['labkit.reply']}") for moment, query in queries if query]
+    ends = ("job.finished", "job.busy", "job.failed")
+    return [(moment.time, moment.name) for moment in span.moments if "." in moment.name and moment.name not in ends]
 
 
 def _in_order(spans: tuple[Span, ...]) -> list[Span]:
@@ -175,7 +179,7 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
     """What the picture shows, in a sentence or two."""
     if not spans:
         return "There is no span."
-    works = [span for span in spans if span.kind == "CONSUMER"]
+    works = _works(spans)
     workers = sorted({span.worker for span in works})
     begins = f"It begins {min(span.start for span in spans) / 1e6:g} s after the start."
     jobs = len({span.trace_id for span in works})
@@ -184,9 +188,8 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
     together = both_at_work(spans)
     if together:
         seconds = sum(end - start for start, end in together) / 1e6
-        said += (
-            f"; {seconds:.3g} s of it by two at once" if seconds >= 1 else f"; {seconds * 1e3:.3g} ms by two at once"
-        )
+        took = f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+        said += f"; {took} of it by two at once"
     lost = sum(span.lost for span in works)
     said += f"; {lost} cut off" if lost else ""
     left = f" The first {drawn} of {len(spans)} spans are drawn; choose with of_job()." if drawn < len(spans) else ""
