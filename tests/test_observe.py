@@ -6,6 +6,7 @@ import json
 import pytest
 
 from labkit import Lab, replay
+from labkit.incidents import DEPLOY
 from labkit.incidents.production import Production
 from labkit.observe import Meter, Record, load_rules, logs, metrics, print_event, records, spans
 from labkit.observe.delivery import deliveries
@@ -128,6 +129,32 @@ def test_ids_of_spans_follow_the_seed_and_nothing_else(incident):
     other = spans(incident, seed=1)
     assert not {span.span_id for span in other} & {span.span_id for span in again}
     assert len({span.span_id for span in again}) == len(again)
+
+
+def test_of_workers_that_log_nothing_the_queue_tells():
+    quiet = INCIDENT.but(orders=12, ready=0, deploy=0)
+    loud = quiet.run()
+    silent = dataclasses.replace(loud, events=tuple(dataclasses.replace(event, printed="") for event in loud.events))
+    names = ("sent", "received", "redelivered", "acked", "released")
+    for name in (f"labkit_messages_{name}_total" for name in names):
+        assert metrics(silent).value(name) == metrics(loud).value(name)
+    kept = {"job.enqueued", "job.received", "job.started", "job.acked"}
+    ids = ("event", "job_id", "event_id", "order_id", "worker_id", "attempt", "queue")
+    one, other = (
+        [{name: record.fields.get(name) for name in ids} for record in records(trace) if record.event in kept]
+        for trace in (silent, loud)
+    )
+    assert one == other
+
+
+def test_a_counterexample_has_spans_and_metrics_too():
+    trace = DEPLOY.explore({"ack last"}, "slow job").violations["one mail for the order"]
+    first, second = trace.spans().named("process")
+    assert (first.worker, second.worker) == ("old", "later")
+    assert both_at_work(trace.spans()) == [(35_000_000, 45_000_000)]
+    assert [span.parent for span in trace.spans().named("section")] == [first, second]
+    assert trace.metrics().value("labkit_messages_redelivered_total") == 1
+    assert trace.metrics().value("labkit_messages_acked_total", result="stale") == 1
 
 
 def test_workers_that_log_nothing_have_spans_all_the_same():

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from labkit.interception import EPOCH
+from labkit.observe.queue_requests import QueueRequests
 from labkit.trace import Event, Trace
 
 IDS = ("job_id", "event_id", "order_id", "worker_id", "deployment_id", "attempt")
@@ -57,7 +58,8 @@ def records(trace: Trace) -> tuple[Record, ...]:
     """All records of a trace, in order.
 
     What workers print as one line of JSON with an `event` is taken as it is; see `print_event`. The lab adds what
-    no worker can log: that it was killed, told to stop, or raised, what it did outside, and which property broke.
+    no worker can log: that it was killed, told to stop, or raised, what it did outside, and which property broke. Of a
+    worker that logs nothing of its jobs, they are read from what it asked its queue.
     """
     return tuple(_Reader(trace).read())
 
@@ -73,12 +75,14 @@ class _Reader:
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
         self.in_hand: dict[str, dict[str, Any]] = {}
+        self.requests = QueueRequests()
+        self.talking = {event.choice.process for event in trace.events if '"event": "job.' in event.printed}
 
     def read(self) -> Iterator[Record]:
         broken = [violation for violation in self.trace.violations if violation.number == 0]
         yield from (Record(0, {"event": "lab.violated", "invariant": violation.property}) for violation in broken)
         for event in self.trace.events:
-            for fields in (*self.seen(event), *self.said(event), *self.violated(event)):
+            for fields in (*self.seen(event), *self.asked(event), *self.said(event), *self.violated(event)):
                 yield Record(event.time, fields, event.number)
 
     def seen(self, event: Event) -> Iterator[dict[str, Any]]:
@@ -102,15 +106,25 @@ class _Reader:
         elif event.ending is not None and event.ending.error is not None:
             yield {"event": "worker.raised", "worker_id": event.worker, "error": event.ending.error}
 
+    def asked(self, event: Event) -> Iterator[dict[str, Any]]:
+        """What a worker that logs nothing of its jobs asked its queue."""
+        for fields in self.requests.read(event):
+            if event.choice.process not in self.talking:
+                self._remember(fields)
+                yield fields
+
     def said(self, event: Event) -> Iterator[dict[str, Any]]:
         """What the worker printed."""
         worker = event.choice.process or ""
         for line in event.printed.splitlines():
             fields = parse(line)
             fields.setdefault("worker_id", worker)
-            if fields["event"] in ("job.received", "job.started"):
-                self.in_hand[worker] = {name: fields[name] for name in IDS if name in fields}
+            self._remember(fields)
             yield fields
+
+    def _remember(self, fields: dict[str, Any]) -> None:
+        if fields["event"] in ("job.received", "job.started"):
+            self.in_hand[str(fields["worker_id"])] = {name: fields[name] for name in IDS if name in fields}
 
     def violated(self, event: Event) -> Iterator[dict[str, Any]]:
         """Which properties do not hold from here on."""

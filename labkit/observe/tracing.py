@@ -182,7 +182,9 @@ class _Builder:
             lost=delivery.outcome in ("killed", "open"),
             error=str(failed[0].fields.get("error", "error")).partition(":")[0] if failed else "",
         )
-        self.steps[id(process)] = delivery.records[0].step, max((one.step for one in inside), default=0)
+        last = max(one.step for one in inside)
+        settled = [one.step - 1 for one in delivery.records if one.event in _SETTLED]
+        self.steps[id(process)] = delivery.records[0].step, max(last, settled[0] if settled else 0)
         if delivery.outcome == "killed":
             process.error = "killed"
         process.moments = [_moment(one) for one in inside if one.event not in ("job.started", *_CLIENT_CALLS)]
