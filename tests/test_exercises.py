@@ -5,7 +5,15 @@ import time
 import pytest
 
 from labkit.errors import LabError
-from labkit.exercises import all_exercises, complete_once, lose_the_status, record, say_what_must_hold
+from labkit.exercises import (
+    all_exercises,
+    build_the_world,
+    complete_once,
+    lose_the_status,
+    lose_the_task,
+    record,
+    say_what_must_hold,
+)
 from labkit.exercises.answer import with_stepper
 from labkit.exercises.exercise import Exercise
 from labkit.watchdog import watchdog
@@ -231,3 +239,38 @@ def test_any_schedule_that_breaks_it_will_do(schedule):
 def test_a_schedule_is_shown_as_a_picture_with_or_without_success():
     for schedule in ("watcher A A watcher", "A A A watcher"):
         assert "<img" in lose_the_status.check(schedule)._repr_html_()
+
+
+def test_a_schedule_after_whose_end_workers_only_wait_is_not_told_to_go_on():
+    answer = lose_the_task.check("parent parent child-1 child-1 crash:child-1 clock parent parent")
+    assert answer.trace.over
+    assert "add steps" not in answer.message
+
+
+# ---- scenarios
+
+
+def test_a_scenario_that_raises_is_told_where():
+    def typo(lab, handle):
+        lab.wroker("A", handle)
+
+    message = build_the_world.check(typo).message
+    assert "my_scenario raised AttributeError" in message
+    assert "typo, line" in message
+
+
+def test_a_scenario_without_workers_is_told_so():
+    def empty(lab, handle):
+        lab.always("fine", lambda: True)
+
+    assert "no workers" in build_the_world.check(empty).message
+
+
+def test_another_world_with_a_retry_instead_of_a_spared_worker_passes_too():
+    def mine(lab, handle):
+        payments = lab.service("psp", deduplicates=True)
+        for name, order in (("A", "1"), ("B", "1"), ("C", "2"), ("D", "2")):
+            lab.worker(name, handle, lab.redis(), payments, order)
+        lab.at_end("each once", lambda: payments.count("1") == payments.count("2") == 1)
+
+    assert build_the_world.check(mine).passes

@@ -152,7 +152,7 @@ class Exercise:
         try:
             return self.judge(*attempt)
         except LabError as error:
-            return Answer(False, f"This could not be searched: {error}.")
+            return Answer(False, f"This could not be searched: {str(error).rstrip('.')}.")
         except Exception as error:  # a check never raises into the notebook
             return Answer(
                 False, f"The check itself failed with {type(error).__name__}: {error}. This is a bug of the lab."

@@ -57,7 +57,7 @@ class WriteSchedule(Exercise):
             return Answer(False, f"Crashes in your order: {crashes}. Here {most} may happen.", None, trace)
         if any(found.property == self.breaks for found in trace.violations):
             return Answer(True, self.praise, None, trace)
-        if trace.waiting:
+        if trace.waiting and not trace.over:
             unfinished = f"So far nothing is broken, and {' and '.join(trace.waiting)} can still go on: add steps."
             return Answer(False, unfinished, None, trace)
         return Answer(False, self.missed, None, trace)
