@@ -19,7 +19,7 @@ PATHS = [*sorted(NOTEBOOKS.glob("*.ipynb")), *SOURCE_PATHS]
 PUBLIC = re.compile(
     r"labkit(\.(exercises|widgets|plots(\.\w+)?|locks|queues|workers|idempotency|incidents|cases|observe))?"
 )
-ACTED_ON = re.compile(r"# change me|\b(Prediction|Stepper|Parsons|Tuner|Quiz|Browser)\(|\.check\(")
+ACTED_ON = re.compile(r"# change me|\b(Prediction|Stepper|Parsons|Tuner|Quiz|Browser|Checklist)\(|\.check\(")
 SHORT = {"00_start_here"}  # ten minutes: fewer cells will do
 WIDGETS = importlib.util.find_spec("labkit.widgets") is not None
 all_written = pytest.mark.skipif(len(SOURCE_PATHS) <= points.LAST_NOTEBOOK, reason="not all notebooks are written yet")

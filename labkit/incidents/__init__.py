@@ -2,6 +2,10 @@
 
 from labkit.incidents.case_file import deploy_case, evidence, status_race_case
 from labkit.incidents.causes import ROOT_CAUSES, Cause
+
+"""The two incidents as scenarios with every fix a parameter, the seven-step flow with its holes, and the checklist."""
+
+from labkit.incidents.checklist import CHECKLIST, Point
 from labkit.incidents.deploy import DEPLOY
 from labkit.incidents.ladder import Fault, Fix, Incident, Ladder
 from labkit.incidents.production import Production
@@ -15,6 +19,7 @@ from labkit.incidents.traffic import Traffic
 INCIDENTS = {"status-race": STATUS_RACE, "deploy": DEPLOY}
 
 __all__ = [
+    "CHECKLIST",
     "DEPLOY",
     "INCIDENTS",
     "ROOT_CAUSES",
@@ -24,6 +29,7 @@ __all__ = [
     "Fix",
     "Incident",
     "Ladder",
+    "Point",
     "Production",
     "Rollout",
     "Staging",
