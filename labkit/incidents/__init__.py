@@ -1,10 +1,7 @@
-"""The two incidents with every fix a parameter, what they left behind, a staging test for real, the seven steps."""
+"""The two incidents with every fix a parameter, what they left behind, a staging test for real, and the checklist."""
 
 from labkit.incidents.case_file import deploy_case, evidence, status_race_case
 from labkit.incidents.causes import ROOT_CAUSES, Cause
-
-"""The two incidents as scenarios with every fix a parameter, the seven-step flow with its holes, and the checklist."""
-
 from labkit.incidents.checklist import CHECKLIST, Point
 from labkit.incidents.deploy import DEPLOY
 from labkit.incidents.ladder import Fault, Fix, Incident, Ladder
