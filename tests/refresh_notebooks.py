@@ -86,6 +86,8 @@ def executed(notebook: nbformat.NotebookNode, folder: Path) -> nbformat.Notebook
             if "metadata" in output:
                 output.metadata = nbformat.from_dict({})
             output.get("data", {}).pop(WIDGET, None)
+        if cell.cell_type == "code":  # a view without a kernel is nothing; the text beside it stays
+            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]
     return notebook
 
 

@@ -21,6 +21,11 @@ def page(tmp_path_factory):
         yield page
 
 
+def test_the_text_for_where_no_view_can_be_is_hidden_where_one_is(page):
+    for place in range(page.locator(".lk-instead").count()):
+        page.locator(".lk-instead").nth(place).wait_for(state="hidden")
+
+
 def said(widget, text):
     """Wait until a widget says something."""
     widget.locator(".lk-status").filter(has_text=text).first.wait_for()
@@ -168,3 +173,9 @@ def test_without_its_kernel_a_widget_still_shows_what_it_showed(page, stepper):
     page.evaluate("() => window.jupyterapp.shell.currentWidget.sessionContext.shutdown()")
     page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel")
     assert "GET order:1:mailed" in stepper.inner_text()
+    page.evaluate("() => window.jupyterapp.commands.execute('docmanager:save')")
+    page.wait_for_function("() => !window.jupyterapp.shell.currentWidget.context.model.dirty")
+    page.goto(page.url.partition("?")[0] + "?reset")
+    instead = page.locator(".lk-instead").filter(has_text="Stepper: you are the scheduler.").first
+    instead.wait_for()
+    assert "you can choose: A, B, crash:A, crash:B" in instead.inner_text()

@@ -5,6 +5,11 @@ LINE, PAPER = "var(--jp-border-color1, #bbb)", "var(--jp-layout-color1, #fff)"
 SOFT = "var(--jp-layout-color2, #f2f2f2)"
 CODE = "var(--jp-code-font-family, Menlo, Consolas, 'DejaVu Sans Mono', monospace)"
 
+# The text for where no view can be waits for a moment, so that it does not flash up before the view is there.
+APPEAR = """.lk-instead { animation: lk-appear 1ms 2s both; }
+@keyframes lk-appear { from { opacity: 0; max-height: 0; } to { opacity: 1; max-height: none; } }
+"""
+
 CSS = f"""
 .lk {{ color: {INK}; gap: 6px; max-width: 1100px; padding: 2px; overflow: visible; }}
 .lk .widget-html, .lk .widget-html-content {{ overflow: visible; height: auto; line-height: 1.4; width: 100%;

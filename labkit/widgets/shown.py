@@ -9,14 +9,18 @@ from __future__ import annotations
 import html
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 import ipywidgets as ipw
+from IPython.display import display
 
 from labkit.errors import LabError
 from labkit.source import raising_line
-from labkit.widgets.css import CSS
+from labkit.widgets.css import APPEAR, CSS
 
+VIEW = "application/vnd.jupyter.widget-view+json"
+_numbers = count(1)  # of the widgets of this kernel
 LIVE = "Run this cell in a live notebook to use it."
 
 
@@ -35,6 +39,8 @@ class Shown(ABC):
         self.view = ipw.VBox()
         self.view.add_class("lk")
         self.view.add_class(f"lk-{name}")
+        self._number = next(_numbers)
+        self.view.add_class(f"lk-view-{self._number}")
         self._said = ""
 
     def show(self, *parts: ipw.Widget) -> None:
@@ -92,9 +98,20 @@ class Shown(ABC):
     def __repr__(self) -> str:
         return self.text
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
+        """The text for where no view can be; where one is, it hides the HTML."""
+        rules = APPEAR + f"body:has(.lk-view-{self._number}) .lk-instead-{self._number} {{ display: none; }}"
+        html_twin = f'<div class="lk-instead lk-instead-{self._number}"><style>{rules}</style>{self.static_html}</div>'
+        return {"text/plain": self.text, "text/html": html_twin}
+
+    def _ipython_display_(self) -> None:
+        """Show the view, and after it the text in an output of its own.
+
+        In one output JupyterLab would prefer the view even when its kernel is gone, and show an error instead of it.
+        """
         view = self.view._repr_mimebundle_() or {}
-        return {**view, "text/plain": self.text, "text/html": self.static_html}
+        display({VIEW: view[VIEW]}, raw=True)  # type: ignore[no-untyped-call]
+        display(self._repr_mimebundle_(), raw=True)  # type: ignore[no-untyped-call]
 
 
 def static(text: str, more: str = "") -> str:
