@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 
-from labkit import Sample, Verdict
+from labkit import LiveTrace, Sample, Verdict
 from labkit.incidents.staging_world import TWICE, Staging
 from labkit.search.sampling import interval_of_share
 
@@ -71,6 +71,7 @@ class StagingReport:
     runs: the figures of each.
     verdicts: what the explorer says of one job and two workers, by what may go wrong.
     sample: how often random schedules of that show a fault.
+    last: the trace of the last run, with all its views: `last.spans()` shows who had which job.
     """
 
     world: Staging
@@ -78,6 +79,7 @@ class StagingReport:
     runs: tuple[RunFigures, ...]
     verdicts: Mapping[str, Verdict]
     sample: Sample
+    last: LiveTrace = field(compare=False)
 
     @property
     def broken(self) -> list[str]:
@@ -118,7 +120,7 @@ class StagingReport:
 
     def table(self) -> str:
         """The figures of each run, and how likely a run is to show an event twice."""
-        names = [field.name for field in fields(RunFigures) if field.name != "over"]
+        names = [each.name for each in fields(RunFigures) if each.name != "over"]
         rows = [["run", *(name.replace("_", " ") for name in names)]]
         for number, run in enumerate(self.runs, 1):
             values = [getattr(run, name) for name in names]

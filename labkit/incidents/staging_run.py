@@ -35,6 +35,7 @@ def staging(
     runs: int = 1,
     kills: int = 0,
     deploy: bool = False,
+    visibility: float = 2,
     seconds: float = 60,
     redis_url: str | None = None,
     database_url: str | None = None,
@@ -50,6 +51,7 @@ def staging(
     runs: how often it is done.
     kills: how many workers are killed by SIGKILL in each run, at random.
     deploy: whether, midway, new workers start and the old ones get SIGTERM; SIGKILL after 5 seconds.
+    visibility: for how many seconds a received message is hidden, and a lock lasts.
     seconds: how long a run may take.
     redis_url, database_url: as for `live`.
     seed: which workers are killed, and when.
@@ -60,7 +62,7 @@ def staging(
         raise ScenarioError(f"kills is {kills}; it must be a number from 0 to {workers}, the workers")
     if runs < 1 or jobs < 1 or workers < 1:
         raise ScenarioError("runs, jobs and workers are numbers, 1 or more")
-    world = Staging(program, lock, jobs, workers, deploy=deploy)
+    world = Staging(program, lock, jobs, workers, visibility=visibility, deploy=deploy)
     figures = []
     for number in range(runs):
         watched = Watched(world)
@@ -75,12 +77,12 @@ def staging(
         )
         figures.append(figures_of(trace, watched))
     verdicts, drawn = searched(world)
-    return StagingReport(world, kills, tuple(figures), verdicts, drawn)
+    return StagingReport(world, kills, tuple(figures), verdicts, drawn, trace)
 
 
 def searched(world: Staging) -> tuple[dict[str, Verdict], Sample]:
     """What the explorer says of one job and two workers, and how often random schedules show a fault."""
-    small = replace(world, jobs=1, workers=2, job_seconds=0, deploy=False, small=True)
+    small = Staging(world.program, world.lock, jobs=1, workers=2, job_seconds=0, small=True)
     verdicts = {
         name: explore(replace(small, recovery=recovery), **budgets) for name, (budgets, recovery) in SEARCHES.items()
     }

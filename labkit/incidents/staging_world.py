@@ -19,6 +19,7 @@ from labkit.idempotency import Outbox, Relay, transaction
 from labkit.incidents.status_race import Completion
 from labkit.lab import Service
 from labkit.locks import AtomicLock, CheckThenSetLock, Lock, UnownedLock
+from labkit.observe import print_event
 from labkit.queues import VisibilityQueue
 from labkit.workers import Busy, Job, RetryPolicy, Worker
 
@@ -99,8 +100,8 @@ class StagedCompletion(Completion):
 
     def work(self, job: Job) -> None:
         """Do the job of a message; `Busy` when another worker is on it and this one knows better than to say `done`."""
-        if not self.handle(job.body) and "busy" in self.fixes:
-            raise Busy(f"another worker is on {job.body}")
+        if not self.handle(job.body["job_id"]) and "busy" in self.fixes:
+            raise Busy(f"another worker is on {job.body['job_id']}")
 
 
 @dataclass(frozen=True)
@@ -150,8 +151,8 @@ class Staging:
         if self.small:
             for job in self.names:
                 db.execute("INSERT INTO jobs VALUES (?, 'pending')", (job,))
-                queue.send(job)
-                queue.send(job)
+                queue.send({"job_id": job})
+                queue.send({"job_id": job})
         else:
             lab.worker("api", serve, lab.redis(), lab.sql(), http, self.names, spared=True, forever=True)
         for name in self.generation("old") + (self.generation("new") if self.deploy else ()):
@@ -232,8 +233,8 @@ def serve(r: redis.Redis, db: Any, http: Service, jobs: tuple[str, ...]) -> None
     for job in jobs:
         with transaction(db):
             db.execute("INSERT INTO jobs VALUES (?, 'pending')", (job,))
-        queue.send(job)  # the answer is late, so the client asks again
-        queue.send(job)
+        queue.send({"job_id": job})  # the answer is late, so the client asks again
+        queue.send({"job_id": job})
         http.call(job, status="202")
     while True:
         told = r.blpop([DONE], timeout=1)
@@ -255,6 +256,7 @@ def work(name: str, completion: StagedCompletion, once: bool, after: float = 0, 
         drains="drain" in completion.fixes,
         retry=RetryPolicy(first_wait=0.05, longest_wait=1),
         wait=0 if once else 1,
+        emit=print_event,
     ).run(max_jobs=receives if once else None, stop_when_empty=once)
 
 

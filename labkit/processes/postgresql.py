@@ -41,7 +41,7 @@ def postgresql_server() -> Iterator[str]:
             shutil.chown(folder, _OWNER)
         data, log = f"{folder}/data", f"{folder}/log"
         _run([binaries / "initdb", "-D", data, "-U", _OWNER, "-A", "trust", "--no-sync", "-E", "UTF8"], folder, user)
-        options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_connections=100"
+        options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c max_connections=100 -c fsync=off"
         _run([binaries / "pg_ctl", "-D", data, "-l", log, "-o", options, "-w", "start"], folder, user)
         try:
             yield f"postgresql:///postgres?host={folder}&user={_OWNER}"
