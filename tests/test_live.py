@@ -18,6 +18,7 @@ from labkit.plots.deploy import deploy_timeline
 from labkit.plots.timeline import timeline
 from labkit.processes import server
 from labkit.processes.faults import faults_of
+from labkit.processes.journal import notes_of
 from labkit.processes.real_sql import translated
 from tests import live_scenarios as scenarios
 from tests import programs
@@ -214,6 +215,59 @@ def test_an_error_of_a_worker_is_its_ending_with_its_line(redis_url):
     assert "raise ValueError" in ending.line.text
 
 
+def test_what_lives_in_stores_is_looked_at_now_and_then_and_at_the_end(redis_url):
+    def scenario(lab):
+        r = lab.redis()
+        for name in "AB":
+            lab.worker(name, lambda r: r.incr("n"), lab.redis())
+        lab.always("at most one", lambda: int(r.get("n") or 0) <= 1)
+        lab.always("it only grows", lambda before, now: now >= before, remember=lambda: int(r.get("n") or 0))
+        lab.always("it never grows", lambda before, now: now <= before, remember=lambda: int(r.get("n") or 0))
+
+    trace = live(scenario, redis_url)
+    assert [each.property for each in trace.violations] == ["at most one", "it never grows"]
+    assert set(trace.looked_at.values()) == {"now and then, and at the end"}
+
+
+def test_forever_workers_have_time_to_do_what_the_end_needs_and_are_stopped_then(redis_url):
+    def scenario(lab):
+        def relay(r, mail):
+            while True:
+                mail.send(r.blpop("outbox")[1].decode())
+
+        lab.worker("A", lambda r: r.rpush("outbox", "order-1"), lab.redis())
+        lab.worker("relay", relay, lab.redis(), lab.mail, forever=True)
+        lab.at_end("it went out", lambda: lab.mail.count("order-1") == 1)
+
+    trace = live(scenario, redis_url)
+    assert not trace.violations, trace
+    assert trace.exits["relay"] == "was stopped by the lab when the run was over"
+    assert {event.kind for event in trace.events} == {"command", "call"}
+
+
+def test_what_is_gathered_at_the_end_comes_with_the_trace(redis_url):
+    kept = []
+
+    def scenario(lab):
+        kept.append(lab.redis())
+        lab.worker("A", lambda r: r.set("x", "1"), lab.redis())
+
+    assert live(scenario, redis_url, gather=lambda: kept[0].get("x")).gathered == b"1"
+
+
+def test_a_note_that_was_cut_short_is_left_out():
+    assert [note["n"] for note in notes_of(['{"n": 1}', '{"n": 2}', '{"n": 3'])] == [1, 2]
+
+
+def test_time_passes_in_a_live_run_and_a_sleep_is_a_step(redis_url):
+    def scenario(lab):
+        lab.worker("A", lambda: time.sleep(0.05))
+
+    (slept,) = live(scenario, redis_url).events
+    assert (slept.text, slept.kind) == ("wakes after 0.05 s", "sleep")
+    assert slept.time >= 50_000  # microseconds: a sleep is never shorter
+
+
 # ---- what is refused, in words
 
 
@@ -314,9 +368,12 @@ def test_workers_do_not_outlive_the_process_that_started_them(redis_url):
 
 
 def until(condition):
-    """Wait for it."""
-    while not condition():
+    """Wait for it; a minute is more than anything here needs."""
+    for _ in range(3_000):
+        if condition():
+            return
         time.sleep(0.02)
+    raise AssertionError("it never came")
 
 
 @pytest.mark.parametrize(
