@@ -14,7 +14,10 @@ from labkit.errors import WorkerStuck
 from labkit.source import learners_line
 
 # Bound before anything replaces them: the watchdog lives in real time.
-_real_monotonic = time.monotonic
+_real_monotonic, _real_process_time = time.monotonic, time.process_time
+
+COMPUTED = 0.5  # of the patience, at least, is what an endless loop has computed; a busy machine lets it wait meanwhile
+BLOCKED = 5  # times the patience is how long one that computes nothing may wait for the outside
 
 
 class Watchdog:
@@ -22,12 +25,12 @@ class Watchdog:
 
     Parameters
     ----------
-    patience: seconds of real time that a worker may use between two steps.
+    patience: seconds of real time that a worker may use between two steps; five times as many if it computes nothing.
     """
 
     def __init__(self, patience: float = 5.0) -> None:
         self.patience = patience
-        self._watched: tuple[str, int, float] | None = None  # who, thread, when it started
+        self._watched: tuple[str, int, float, float] | None = None  # who, thread, real and processor time at its start
         self._found: str | None = None
         self._thread: threading.Thread | None = None
         self._wake = threading.Event()
@@ -39,7 +42,7 @@ class Watchdog:
             self._thread = threading.Thread(target=self._patrol, name="labkit-watchdog", daemon=True)
             self._thread.start()
         before, self._found = self._watched, None
-        self._watched = (who, threading.get_ident(), _real_monotonic())
+        self._watched = (who, threading.get_ident(), _real_monotonic(), _real_process_time())
         try:
             yield
         except KeyboardInterrupt:
@@ -56,8 +59,8 @@ class Watchdog:
             watched = self._watched
             if watched is None or self._found is not None:
                 continue
-            who, thread, started = watched
-            if _real_monotonic() - started < self.patience:
+            who, thread, started, computed = watched
+            if not self._is_over(_real_monotonic() - started, _real_process_time() - computed):
                 continue
             line = learners_line(sys._current_frames().get(thread))
             if self._watched is not watched:
@@ -69,6 +72,12 @@ class Watchdog:
                 "`time.sleep`, and wait with `time.sleep` or Redis: the lab's clock makes them free."
             )
             _interrupt(thread)
+
+    def _is_over(self, waited: float, computed: float) -> bool:
+        """Whether so many seconds, and so many of the processor's, are too much without a step."""
+        if waited < self.patience:
+            return False
+        return computed >= COMPUTED * self.patience or waited >= BLOCKED * self.patience
 
 
 def _interrupt(thread: int) -> None:

@@ -75,6 +75,14 @@ def test_a_worker_that_blocks_for_real_is_stopped_and_its_line_named(impatient):
         explore(one_worker(block))
 
 
+def test_a_worker_that_computes_nothing_may_be_waiting_for_a_busy_machine_and_is_given_more_time(impatient):
+    def wait(r):
+        r.get("k")
+        select.select([], [], [], 0.75)
+
+    assert explore(one_worker(wait)).outcome == "holds"
+
+
 def test_a_set_up_and_a_check_that_never_end_are_stopped_and_named(impatient):
     def endless():
         while True:
