@@ -163,6 +163,11 @@ def never_acks(queue: VisibilityQueue, message: Message, charge: Charge, dead_le
     charge(message.body["order"], str(message.id))
 
 
+def deletes_by_id(queue: VisibilityQueue, message: Message, charge: Charge, dead_letters: VisibilityQueue) -> None:
+    charge(message.body["order"], str(message.id))
+    queue.delete(str(message.id))
+
+
 def gives_all_back(queue: VisibilityQueue, message: Message, charge: Charge, dead_letters: VisibilityQueue) -> None:
     try:
         charge(message.body["order"], str(message.id))
@@ -239,6 +244,7 @@ settle = WriteProgram(
         Mistake("ack before the effect", (starter,), "When is it safe to delete"),
         Mistake("another key for each attempt", (new_key,), "which key did it send"),
         Mistake("never deletes", (never_acks,), "Who deletes it"),
+        Mistake("deletes by id, and not by receipt", (deletes_by_id,), "raised ReceiptHandleIsInvalid"),
         Mistake("no error is caught", (catches_nothing,), "it is no race"),
         Mistake("gives back at once", (at_once,), "it comes back at once"),
         Mistake("buries every failure", (buries_all,), "Which errors pass by themselves"),
