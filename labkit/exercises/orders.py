@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
+
+from redis.exceptions import LockError
 
 from labkit.lab import Lab
 from labkit.queues import VisibilityQueue
+from labkit.workers import Busy
 
 VISIBILITY = 30  # seconds for which a received order is hidden
 DEDUCT = "UPDATE stock SET sold = sold + 1"
@@ -16,13 +20,14 @@ Handle = Callable[[str], object]
 
 
 def work(queue: VisibilityQueue, handle: Handle, waits: Sequence[float]) -> None:
-    """Look for an order after each of these waits, do it, and delete its message."""
+    """Look for an order after each of these waits, do it, and delete its message; a busy one's comes again."""
     for seconds in waits:
         if seconds:
             time.sleep(seconds)
         for message in queue.receive():
-            handle(message.body)
-            queue.delete(message.receipt_handle)
+            with suppress(LockError, Busy):
+                handle(message.body)
+                queue.delete(message.receipt_handle)
 
 
 def shop(lab: Lab, orders: Sequence[str]) -> Any:
