@@ -50,6 +50,11 @@ def tags(cell: nbformat.NotebookNode) -> list[str]:
     return found
 
 
+def is_quiz(cell: nbformat.NotebookNode) -> bool:
+    """Whether a cell asks the questions at the end: data rather than code."""
+    return "Quiz([" in "".join(cell.source.split())
+
+
 def made_from(source: nbformat.NotebookNode, *, solved: bool) -> nbformat.NotebookNode:
     """A notebook without outputs, made from a source: with the solutions, or with what learners start from."""
     exercises = all_exercises()
@@ -60,7 +65,7 @@ def made_from(source: nbformat.NotebookNode, *, solved: bool) -> nbformat.Notebo
     for number, cell in enumerate(notebook.cells):
         cell.id = f"cell-{number:02}"
         cell.metadata = nbformat.from_dict({"tags": sorted(tags(cell))} if tags(cell) else {})
-        if cell.source.startswith("Quiz("):
+        if is_quiz(cell):
             cell.metadata["jupyter"] = {"source_hidden": True}  # the right answers stand in it
         for tag in tags(cell):
             if tag.startswith("exercise:"):
