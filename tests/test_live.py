@@ -390,16 +390,23 @@ def test_the_command_line_runs_a_scenario_for_real(redis_url, capsys, scenario, 
 def test_a_crash_that_had_no_step_to_come_after_is_told(redis_url):
     trace = live(scenarios.two_mails, redis_url, faults=[("kill", "A", "step 9")])
     assert trace.notes == ("not done: A was not killed, since it took fewer than 9 steps",)
+    trace = live(scenarios.two_mails, redis_url, faults=[("term", "A", 20)])
+    assert trace.notes == ("not done: term of A, since the run was over before",)
 
 
 def test_the_deploy_timeline_draws_a_live_run_too(redis_url):
     rollout = Rollout(jobs=4, job_seconds=0.2, visibility_timeout=5, ready=0.2)
-    seen = redis.Redis.from_url(redis_url)
+    seen, told = redis.Redis.from_url(redis_url), []
 
-    def is_told():
-        return any(int(seen.hget(key, "deleted") or 0) >= 2 for key in seen.scan_iter("labkit:*:queue:orders"))
+    def deleted():
+        return sum(int(seen.hget(key, "deleted") or 0) for key in seen.scan_iter("labkit:*:queue:orders"))
 
-    trace = live(rollout, redis_url, faults=[("term", name, is_told) for name in ("old-1", "old-2")])
+    def is_time():
+        told.extend(["now"] * (deleted() >= 2))
+        return bool(told)
+
+    faults = [("term", name, is_time) for name in ("old-1", "old-2")]
+    trace = live(rollout, redis_url, faults=faults, until=lambda: bool(told) and deleted() == 4)
     assert not trace.violations, trace
     shown = timeline(trace)
     assert {mark.worker for mark in shown.marks if mark.kind == "SIGTERM"} == {"old-1", "old-2"}

@@ -112,7 +112,7 @@ class Staging:
     ----------
     program: what the workers run, by name.
     lock: whether its lock is there.
-    jobs: how many jobs clients ask for; each asks twice, since the first answer is late.
+    jobs: how many jobs clients ask for; each asks twice, since the first answer is late; see `serve`.
     workers: how many workers there are; with a deploy, so many old ones and as many new ones.
     job_seconds: how long a job takes.
     visibility: for how many seconds a received message is hidden; a lock lasts as long.
@@ -154,7 +154,9 @@ class Staging:
                 queue.send({"job_id": job})
                 queue.send({"job_id": job})
         else:
-            lab.worker("api", serve, lab.redis(), lab.sql(), http, self.names, spared=True, forever=True)
+            times_out = 1.5 * self.job_seconds
+            lab.worker("api", serve, lab.redis(), lab.sql(), http, self.names, times_out, spared=True)
+            lab.worker("status", answer, lab.redis(), lab.sql(), http, spared=True, forever=True)
         for name in self.generation("old") + (self.generation("new") if self.deploy else ()):
             completion = self._completion(lab, bus, fixes)
             lab.worker(name, work, name, completion, self.small, forever=not self.small, signals=int(self.deploy))
@@ -227,15 +229,23 @@ class Publisher:
             self.r.rpush(DONE, job)
 
 
-def serve(r: redis.Redis, db: Any, http: Service, jobs: tuple[str, ...]) -> None:
-    """The API: takes the jobs, and answers how they are when it has heard that they are done."""
+def serve(r: redis.Redis, db: Any, http: Service, jobs: tuple[str, ...], times_out: float) -> None:
+    """The API that takes jobs.
+
+    Its answers are late, so each client asks again: every other one at once, the rest after so many seconds, when the
+    job may just be done.
+    """
     queue = VisibilityQueue(r, QUEUE)
-    for job in jobs:
+    for number, job in enumerate(jobs):
         with transaction(db):
             db.execute("INSERT INTO jobs VALUES (?, 'pending')", (job,))
-        queue.send({"job_id": job})  # the answer is late, so the client asks again
         queue.send({"job_id": job})
+        queue.send({"job_id": job}, delay=times_out * (number % 2))
         http.call(job, status="202")
+
+
+def answer(r: redis.Redis, db: Any, http: Service) -> None:
+    """The API that says how jobs are, each when it has heard that it is done; 500 when its status says otherwise."""
     while True:
         told = r.blpop([DONE], timeout=1)
         if told is not None:

@@ -52,16 +52,19 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
     return words.get(ended.code, f"ended with {ended.code}")
 
 
-def not_done(faults: Iterable[LiveFault], exits: Mapping[str, str], shifted: Iterable[str]) -> tuple[str, ...]:
+def not_done(
+    faults: Iterable[LiveFault], pending: Iterable[LiveFault], exits: Mapping[str, str], shifted: Iterable[str]
+) -> tuple[str, ...]:
     """What was asked for and did not happen, a sentence each.
 
     Parameters
     ----------
     faults: what was to go wrong.
+    pending: what was to go wrong later than the run lasted.
     exits: how each worker came to its end.
     shifted: the workers that have a clock of their own in the lab.
     """
-    said = []
+    said = [f"not done: {fault.kind} of {fault.worker}, since the run was over before" for fault in pending]
     for fault in faults:
         if fault.kind == "kill" and fault.step is not None and exits[fault.worker] != KILLED:
             said.append(f"not done: {fault.worker} was not killed, since it took fewer than {fault.step} steps")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +46,7 @@ class Run:
     observer: Observer
     guests: Guests
     folder: Path
+    pending: list[LiveFault] = field(default_factory=list)  # the faults that are to come
 
     def go(self, faults: list[LiveFault], seconds: float, until: Callable[[], object] | None) -> LiveTrace:
         """Let the workers run, and gather what they leave behind."""
@@ -82,7 +83,7 @@ class Run:
     ) -> bool:
         """Be there until the run is over; returns whether it came to an end, or time was up."""
         finite = [name for name, plan in self.lab.workers.items() if not plan.forever]
-        pending = [fault for fault in faults if fault.step is None]
+        pending = self.pending = [fault for fault in faults if fault.step is None]
         quiet_since: float | None = None
         while (elapsed := (time.time_ns() - start) / 1e9) < seconds:
             self.observer.look()
@@ -137,7 +138,7 @@ class Run:
             exits=in_words,
             looked_at=how,
             looks=self.observer.looks,
-            notes=not_done(faults, in_words, shifted),
+            notes=not_done(faults, self.pending, in_words, shifted),
             seconds=(time.time_ns() - start) / 1e9,
         )
 

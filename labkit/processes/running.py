@@ -23,7 +23,7 @@ from labkit.processes.merging import Mark
 from labkit.processes.part import Part
 from labkit.processes.worker_process import die_with, work
 
-GRACE = 5.0  # seconds from SIGTERM to SIGKILL for workers that are stopped because the run is over
+GRACE = 2.0  # seconds from SIGTERM to SIGKILL for workers that are stopped because the run is over
 
 
 @dataclass
