@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from labkit import errors
 from labkit.errors import LabError, ScenarioError
@@ -24,17 +24,22 @@ def marks_of_the_end(name: str, story: Story, code: int, at: int, marks: list[Ma
     return [Mark(story.signalled.at if story.signalled is not None else at, name, kind, deadly=False)]
 
 
-def settled(marks: list[Mark], stories: Mapping[str, Story]) -> list[Mark]:
-    """The marks, none before what its worker had done by then, and SIGTERM deadly where nothing came after it."""
+def settled(marks: list[Mark], stories: Mapping[str, Story], terminated: Collection[str]) -> list[Mark]:
+    """The marks, none of a crash before what its worker had done by then, and deadly the SIGTERMs that ended theirs.
+
+    Parameters
+    ----------
+    marks: what was done to workers.
+    stories: what they did.
+    terminated: the workers that SIGTERM ended.
+    """
     moved = []
     for mark in marks:
-        steps = stories[mark.worker].steps
-        last = steps[-1].at if steps else 0
         if mark.kind == "crash":
-            mark = mark._replace(at=max(mark.at, last + 1))
-        elif not stories[mark.worker].ended:
-            later = any(step.at > mark.at for step in steps)
-            mark = mark._replace(deadly=not later)
+            steps = stories[mark.worker].steps
+            mark = mark._replace(at=max(mark.at, steps[-1].at + 1 if steps else 0))
+        elif mark.worker in terminated:
+            mark = mark._replace(deadly=True)
         moved.append(mark)
     return moved
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -118,7 +119,8 @@ class Run:
             if story.complaint is not None:
                 raise as_raised(*story.complaint)
             marks += marks_of_the_end(name, story, ended.code, ended.at, marks) if not stopped else []
-        events = merged(stories, settled(marks, stories), start)
+        terminated = [name for name, ended in exits.items() if ended.code == -signal.SIGTERM and name not in waiting]
+        events = merged(stories, settled(marks, stories, terminated), start)
         stays = [stay for story in stories.values() for stay in story.stays]
         violations, how = self.observer.verdicts(events, stays, start, over)
         attempts = self.observer.effects.attempts()
