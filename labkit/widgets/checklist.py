@@ -96,7 +96,7 @@ class Checklist(Shown):
                 each.description = f"✓ {state}" if picked else state
                 (each.add_class if picked else each.remove_class)("lk-picked")
         self.say(self._told)
-        self.summary.value = f'<pre class="lk-solution" tabindex="0">{html.escape(self.markdown)}</pre>'
+        self.summary.value = f'<pre class="lk-solution lk-copied" tabindex="0">{html.escape(self.markdown)}</pre>'
 
     @property
     def _told(self) -> str:

@@ -59,4 +59,5 @@ CSS = f"""
 .lk .widget-text .widget-label, .lk .widget-slider .widget-label {{ width: auto; min-width: 72px; }}
 .lk pre.lk-solution {{ background: {SOFT}; padding: 8px; overflow-x: auto; font-family: {CODE};
   font-size: 12.5px; margin: 4px 0; }}
+.lk pre.lk-copied {{ white-space: pre-wrap; word-break: normal; overflow-wrap: anywhere; }}
 """

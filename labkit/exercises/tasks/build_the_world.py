@@ -173,7 +173,8 @@ build_the_world = WriteScenario(
             {"crashes": 1},
         ),
     ],
-    praise="Your world tells them apart.",
+    praise="Two workers with one order make the race, another order shows what is shared by mistake, and the crash "
+    "asks who finishes the job.",
     mistakes=[
         Mistake("no property", (nothing_stated,), "No property is stated"),
         Mistake("one worker", (starter,), "nobody to race with"),
