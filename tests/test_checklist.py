@@ -86,3 +86,10 @@ def test_points_of_your_own_are_possible():
 
 def test_what_is_shown_without_a_kernel_names_every_point():
     assert all(point.question in Checklist().text for point in CHECKLIST)
+
+
+def test_every_button_and_every_note_says_which_point_it_belongs_to():
+    mine = Checklist()
+    for point in CHECKLIST:
+        assert point.name in mine.notes[point.name].tooltip
+        assert all(point.name in each.tooltip for each in mine.buttons[point.name].values())

@@ -46,11 +46,12 @@ class Checklist(Shown):
         self._refresh()
 
     def _row(self, number: int, point: Point) -> list[ipw.Widget]:
-        made = {
-            state: button(state, self.guarded(lambda p=point.name, s=state: self.answer(p, s)))  # type: ignore[misc]
-            for state in STATES
-        }
-        note = ipw.Text(value=self.answers.get(point.name, (OPEN, ""))[1], placeholder="a note: where, who, what next")
+        made = {state: self._button(point.name, state) for state in STATES}
+        note = ipw.Text(
+            value=self.answers.get(point.name, (OPEN, ""))[1],
+            placeholder="a note: where, who, what next",
+            tooltip=f"A note on: {point.name}",
+        )
         note.observe(self.guarded(lambda: self._take_note(point.name)), "value")
         self.buttons[point.name], self.notes[point.name] = made, note
         words = (
@@ -58,6 +59,9 @@ class Checklist(Shown):
             f'<div class="lk-quiet">Look at: {html.escape(point.look)}.</div></div>'
         )
         return [ipw.HTML(words), bar([*made.values(), note])]
+
+    def _button(self, point: str, state: str) -> ipw.Button:
+        return button(state, self.guarded(lambda: self.answer(point, state)), tooltip=f"{point}: {state}")
 
     def answer(self, point: str, state: str, note: str | None = None) -> None:
         """Answer a point, as the buttons do.
