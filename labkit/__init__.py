@@ -13,6 +13,7 @@ from labkit.execution import replay, run
 from labkit.lab import Lab, Service
 from labkit.processes.live_run import live
 from labkit.processes.live_trace import LiveTrace
+from labkit.processes.server import redis_server_or_none
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
 from labkit.search.sampling import Sample, sample
@@ -43,6 +44,7 @@ __all__ = [
     "WorkerStuck",
     "explore",
     "live",
+    "redis_server_or_none",
     "replay",
     "run",
     "sample",

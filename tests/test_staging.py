@@ -136,7 +136,7 @@ def test_the_command_prints_json_and_its_exit_code_says_what_was_seen(corrected,
 def test_a_killed_writer_whose_transaction_was_not_committed_wrote_nothing(corrected):
     writes = [("A", "UPDATE jobs SET status = 'completed' WHERE id = 'job-1'"), ("A", "ROLLBACK")]
     writes += [("B", "UPDATE jobs SET status = 'completed' WHERE id = 'job-1'"), ("B", "COMMIT")]
-    assert dict(staging_run._writers(traced(writes))) == {"job-1": ["B"]}
+    assert dict(staging_run.writers_of(traced(writes))) == {"job-1": ["B"]}
 
 
 def traced(statements):

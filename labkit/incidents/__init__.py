@@ -7,6 +7,7 @@ from labkit.incidents.deploy import DEPLOY
 from labkit.incidents.ladder import Fault, Fix, Incident, Ladder
 from labkit.incidents.production import Production
 from labkit.incidents.rollout import Rollout
+from labkit.incidents.staged_run import StagedRun, staged
 from labkit.incidents.staging_report import StagingReport
 from labkit.incidents.staging_run import staging
 from labkit.incidents.staging_world import Staging
@@ -29,11 +30,13 @@ __all__ = [
     "Point",
     "Production",
     "Rollout",
+    "StagedRun",
     "Staging",
     "StagingReport",
     "Traffic",
     "deploy_case",
     "evidence",
+    "staged",
     "staging",
     "status_race_case",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from labkit import Lab, LiveTrace, Sample, Verdict, explore, live, sample
+from labkit import Lab, LiveTrace, Sample, Trace, Verdict, explore, live, sample
 from labkit.errors import ScenarioError
 from labkit.incidents.staging_report import RunFigures, StagingReport
 from labkit.incidents.staging_world import BUS, PROGRAMS, QUEUE, Staging
@@ -155,7 +155,7 @@ def figures_of(trace: LiveTrace, watched: Watched) -> RunFigures:
     left: Any = trace.gathered
     told = Counter(event.writes[0] for event in trace.events if event.store == BUS and event.writes)
     names = watched.world.names
-    writers = _writers(trace)
+    writers = writers_of(trace)
     events = {name: told[f"{BUS}:{name}"] for name in names}
     return RunFigures(
         pending=sum(left["statuses"].get(name) != "completed" for name in names),
@@ -166,7 +166,7 @@ def figures_of(trace: LiveTrace, watched: Watched) -> RunFigures:
         answers_500=sum("status=500" in event.text for event in trace.events if event.store == "http"),
         most_writers=max((len(workers) for workers in writers.values()), default=0),
         several_writers=sum(len(workers) > 1 for workers in writers.values()),
-        lock_timeouts=sum(_is_lock_timeout(event.text, event.reply) for event in trace.events),
+        lock_timeouts=sum(is_lock_timeout(event.text, event.reply) for event in trace.events),
         redelivered=left["redelivered"],
         killed=sum(event.kind == "crash" for event in trace.events),
         drained=sum(event.kind == "signal" and event.ending is None for event in trace.events),
@@ -175,7 +175,7 @@ def figures_of(trace: LiveTrace, watched: Watched) -> RunFigures:
     )
 
 
-def _writers(trace: LiveTrace) -> dict[str, list[str]]:
+def writers_of(trace: Trace) -> dict[str, list[str]]:
     """For each job, who wrote `completed` and committed it, once for each time."""
     begun: dict[str, list[str]] = defaultdict(list)
     writers: dict[str, list[str]] = defaultdict(list)
@@ -191,7 +191,7 @@ def _writers(trace: LiveTrace) -> dict[str, list[str]]:
     return writers
 
 
-def _is_lock_timeout(text: str, reply: str) -> bool:
+def is_lock_timeout(text: str, reply: str) -> bool:
     """Whether somebody found a job's lock taken."""
     if text.startswith("SET lock:"):
         return reply == "nil"

@@ -99,6 +99,19 @@ def redis_server(patience: float = 10.0, fsync: str = "no file") -> Iterator[str
             server.stop()
 
 
+@contextmanager
+def redis_server_or_none() -> Iterator[str | None]:
+    """As `redis_server`, but gives None on a machine that has none.
+
+    `replay(…, redis_url=None)` is a replay inside the lab, and gives the same trace.
+    """
+    if find_redis_server() is None:
+        yield None
+        return
+    with redis_server() as url:
+        yield url
+
+
 def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -1,0 +1,56 @@
+"""Exercises in which the learner writes a function that judges or computes: it must answer each case as it should."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from labkit.exercises.answer import Answer
+from labkit.exercises.exercise import Exercise
+from labkit.source import raising_line
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of the learner's function.
+
+    Parameters
+    ----------
+    arguments: what it is called with.
+    is_right: whether an answer is as it should be.
+    told: what to say when it is not; a function is given the answer.
+    """
+
+    arguments: tuple[Any, ...]
+    is_right: Callable[[Any], bool]
+    told: str | Callable[[Any], str]
+
+
+class WriteFunction(Exercise):
+    """An exercise that is passed when the learner's function answers every case as it should.
+
+    Parameters
+    ----------
+    cases: the calls, the simplest question first.
+    praise: what to say when each is answered as it should be.
+    others: as for `Exercise`.
+    """
+
+    def __init__(self, name: str, task: str, *, cases: Sequence[Case], praise: str, **others: Any) -> None:
+        super().__init__(name, task, **others)
+        self.cases, self.praise = tuple(cases), praise
+
+    def judge(self, function: Callable[..., Any]) -> Answer:
+        """Call it with one case after the other, up to the first that it answers wrongly."""
+        for case in self.cases:
+            try:
+                answer = function(*copy.deepcopy(case.arguments))
+            except Exception as error:
+                where = raising_line(error.__traceback__)
+                at = f" ({where})" if where else ""
+                return Answer(False, f"{self.names[0]} raised {type(error).__name__}: {error}{at}. Mend that first.")
+            if not case.is_right(answer):
+                return Answer(False, case.told if isinstance(case.told, str) else case.told(answer))
+        return Answer(True, f"{self.praise} {len(self.cases)} cases, each answered as it should be.")
