@@ -364,5 +364,17 @@ def test_a_property_that_nobody_states_cannot_be_the_goal():
         Parsons(two_handlers, breaks="nonsense")
 
 
+def test_who_predicts_nothing_and_who_says_nothing_are_told_apart():
+    said, unsaid = Prediction("What goes wrong?", choices=["twice", "nothing"]), Prediction("How often?")
+    said.answer("nothing")
+    said.compare("nothing")
+    unsaid.compare(3)
+    recap = Recap([said, unsaid])
+    assert "you said: nothing; it did: nothing" in repr(recap)
+    assert "no prediction; it did: 3" in repr(recap)
+    assert repr(recap).endswith("You predicted 1 of 2, and 1 came true.")
+    assert '<td style="text-align:left">(no prediction)</td>' in recap._repr_html_()
+
+
 def test_an_empty_recap_says_so():
     assert repr(Recap([])) == "No prediction has been compared yet."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import ipywidgets as ipw
 from IPython.display import display
@@ -13,7 +13,7 @@ from labkit.errors import LabError
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
 Said = float | str
-NOTHING = "nothing"
+UNSAID = "no prediction"
 _kept: dict[str, Prediction] = {}  # by question, in the order in which they were asked: those of this kernel
 
 
@@ -140,8 +140,7 @@ class Prediction(Shown):
     @property
     def text(self) -> str:
         """The question as plain text."""
-        what = f" ({', '.join(self.choices)})" if self.choices else ""
-        lines = [f"Predict. {self.question}{what}"]
+        lines = [f"Predict. {self.question}", *(f"   - {choice}" for choice in self.choices)]
         lines.append(LIVE if self.said is None else f"You said {self._with_unit(self.said)}.")
         return "\n".join(lines)
 
@@ -166,14 +165,28 @@ class Comparison:
         return f"<p><strong>{mark}{html.escape(self._words)}</strong></p>"
 
 
+class Row(NamedTuple):
+    """A prediction that was compared: the question, what was said (None for nothing), and what happened."""
+
+    question: str
+    said: str | None
+    did: str
+    is_right: bool
+
+    @property
+    def mark(self) -> str:
+        """Whether it came true, in a word."""
+        return "" if self.said is None else "✓ yes" if self.is_right else "no"
+
+
 class Recap:
     """Every prediction that was compared, as a table."""
 
     def __init__(self, predictions: Sequence[Prediction]) -> None:
         self._rows = [
-            (
+            Row(
                 each.question,
-                NOTHING if each.said is None else _shown(each.said),
+                None if each.said is None else _shown(each.said),
                 each._with_unit(each.actual),
                 each.is_right,
             )
@@ -183,12 +196,13 @@ class Recap:
     def __repr__(self) -> str:
         if not self._rows:
             return "No prediction has been compared yet."
-        parts = [f"{question}\n  you said: {said}; it did: {did}" for question, said, did, _ in self._rows]
-        return "\n".join([*parts, self._told])
+        said = [UNSAID if row.said is None else f"you said: {row.said}" for row in self._rows]
+        lines = [f"{row.question}\n  {words}; it did: {row.did}" for row, words in zip(self._rows, said, strict=True)]
+        return "\n".join([*lines, self._told])
 
     @property
     def _told(self) -> str:
-        made, right = sum(said != NOTHING for _, said, _, _ in self._rows), sum(row[-1] for row in self._rows)
+        made, right = sum(row.said is not None for row in self._rows), sum(row.is_right for row in self._rows)
         if not made:
             return "You predicted nothing. Say first what you expect: to be wrong is what teaches."
         return f"You predicted {made} of {len(self._rows)}, and {right} came true."
@@ -196,14 +210,12 @@ class Recap:
     def _repr_html_(self) -> str:
         if not self._rows:
             return static(repr(self))
+        head = "".join(_cell(name, "th") for name in ("question", "you said", "it did", "as you said"))
         lines = "".join(
-            f"<tr>{_cell(question)}{_cell(said)}{_cell(did)}{_cell('✓ yes' if right else 'no')}</tr>"
-            for question, said, did, right in self._rows
+            "<tr>" + "".join(map(_cell, (row.question, row.said or f"({UNSAID})", row.did, row.mark))) + "</tr>"
+            for row in self._rows
         )
-        head = (
-            "<tr>" + "".join(_cell(name, "th") for name in ("question", "you said", "it did", "as you said")) + "</tr>"
-        )
-        return f"<table>{head}{lines}</table><p>{html.escape(self._told)}</p>"
+        return f"<table><tr>{head}</tr>{lines}</table><p>{html.escape(self._told)}</p>"
 
 
 def _cell(text: str, tag: str = "td") -> str:
