@@ -13,6 +13,7 @@ from labkit.exercises import (
     lose_the_task,
     record,
     say_what_must_hold,
+    why_again,
 )
 from labkit.exercises.answer import with_stepper
 from labkit.exercises.exercise import Exercise
@@ -274,3 +275,26 @@ def test_another_world_with_a_retry_instead_of_a_spared_worker_passes_too():
         lab.at_end("each once", lambda: payments.count("1") == payments.count("2") == 1)
 
     assert build_the_world.check(mine).passes
+
+
+# ---- queries
+
+
+def test_a_query_that_raises_is_told_where():
+    answer = why_again.check(lambda lines: lines[99])
+    assert not answer.passes
+    assert "my_verdict raised IndexError" in answer.message
+
+
+def test_a_wrong_answer_is_shown_beside_what_happened_with_the_execution():
+    answer = why_again.check(lambda lines: "sent twice")
+    assert "You say 'sent twice'; it was 'redelivery'." in answer.message
+    assert answer.shown is not None
+
+
+def test_a_query_cannot_change_the_log_for_the_next_one():
+    def empties(lines):
+        lines[:] = [line.clear() for line in lines]
+
+    why_again.check(empties)
+    assert why_again.check(*why_again.reference).passes
