@@ -49,6 +49,7 @@ def test_a_real_run_of_the_naive_program_fails_the_check_and_names_the_jobs(redi
     run = staged("naive", jobs=12, workers=4, redis_url=redis_url)
     assert not passes(run)
     assert run.sample().hits[TWICE] == sum(count > 1 for count in run.events.values()) > 0
+    assert "12 executions (jobs of a staging run)" in repr(run.sample())
     assert any(len(who) == 2 for who in run.writers.values())
 
 

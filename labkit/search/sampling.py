@@ -30,7 +30,7 @@ class Sample:
     ----------
     executions: how many there were.
     hits: for each violated property, how many of them violated it.
-    schedules: for each violated property, the first schedule that did.
+    schedules: for each violated property, the first schedule that did, if it is known.
     strategy: how the schedules were drawn.
     skipped_polls: workers that were left polling although they might have given up.
     """
@@ -62,7 +62,8 @@ class Sample:
             lines.append(
                 f"  {name!r} violated in {count:,}: {self.rate(name):.2%} (95 % interval {low:.2%} to {high:.2%})"
             )
-            lines.append(f'    for example by "{self.schedules[name]}"')
+            if name in self.schedules:  # a run by real processes has none
+                lines.append(f'    for example by "{self.schedules[name]}"')
         return "\n".join(lines)
 
 
