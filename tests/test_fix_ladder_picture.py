@@ -101,7 +101,10 @@ def test_cells_that_lead_to_the_counterexamples_of_another_row_are_found(ladder)
 
 def test_an_incident_of_ones_own_is_replayed_by_its_variable(verdicts):
     own = replace(STATUS_RACE, name="ours")
-    ladder = Ladder(own, {(own.rung(n), fault.name): verdicts["violated"] for n in range(9) for fault in own.faults})
+    ladder = Ladder(
+        own,
+        {(own.rung(n), fault.name): verdicts["violated"] for n in range(len(own.fixes) + 1) for fault in own.faults},
+    )
     assert "replay(incident.scenario((), " in html.unescape(fix_ladder(ladder).twin)
 
 
