@@ -73,6 +73,12 @@ def test_a_folder_with_other_things_in_it_is_left_alone(tmp_path, where):
     assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.txt"]
 
 
+def test_a_folder_that_cannot_be_made_is_named_with_the_reason(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CourseError, match=r"file/mine cannot be made \(Not a directory\)"):
+        make_folder(tmp_path / "file" / "mine")
+
+
 def test_the_clone_itself_is_never_taken_for_a_learners_copy():
     with pytest.raises(CourseError, match="holds other things"):
         make_folder(ROOT / "notebooks")
@@ -120,7 +126,7 @@ def test_reset_keeps_mine_under_the_first_free_number(folder):
     assert (folder / FIRST.replace(".ipynb", ".mine-1.ipynb")).read_text() == "older"
 
 
-@pytest.mark.parametrize("said", [NUMBER, FIRST, FIRST.removesuffix(".ipynb")])
+@pytest.mark.parametrize("said", [NUMBER, str(int(NUMBER)), FIRST, FIRST.removesuffix(".ipynb")])
 def test_a_notebook_is_named_by_number_name_or_path(folder, said, monkeypatch):
     assert reset(said, folder)[0] == folder / FIRST
     assert reset(str(folder / FIRST), Path())[0] == folder / FIRST
@@ -200,18 +206,14 @@ def test_progress_outside_of_a_copy_says_how_to_make_one(tmp_path, monkeypatch, 
 # ---- the command
 
 
-def test_lab_copies_and_opens_the_first_notebook_of_the_copy(tmp_path, monkeypatch, capsys):
+def test_lab_copies_and_becomes_jupyterlab_on_the_first_notebook_of_the_copy(tmp_path, monkeypatch, capsys):
     calls = []
-
-    def start(command, cwd, **_):
-        calls.append((command, cwd))
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(subprocess, "run", start)
-    assert main(["lab", str(tmp_path / "mine"), "--no-browser"]) == 0
-    ((command, cwd),) = calls
-    assert command[1:] == ["-m", "jupyterlab", FIRST, "--no-browser"]
-    assert cwd == tmp_path / "mine"
+    monkeypatch.chdir(tmp_path)  # and back: the command goes to the copy
+    monkeypatch.setattr(os, "execve", lambda python, command, _: calls.append((python, command, Path.cwd())))
+    main(["lab", str(tmp_path / "mine"), "--no-browser"])
+    assert calls == [
+        (sys.executable, [sys.executable, "-m", "jupyterlab", FIRST, "--no-browser"], tmp_path / "mine"),
+    ]
     assert "copied" in capsys.readouterr().out
     assert main(["lab", str(tmp_path / "mine"), "--copy-only"]) == 0
     assert len(calls) == 1

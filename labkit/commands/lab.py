@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -35,7 +34,7 @@ def run_command(options: argparse.Namespace) -> int:
     # The kernel must find the package that this command belongs to, also when it is not installed.
     package = str(Path(__file__).parents[2])
     path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
-    try:
-        return subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, check=False).returncode
-    except KeyboardInterrupt:  # Ctrl-C ends JupyterLab, which has asked by then
-        return 0
+    os.chdir(folder)
+    sys.stdout.flush()
+    # In place of this process: a signal to it reaches JupyterLab, and nothing waits beside it.
+    os.execve(sys.executable, command, {**os.environ, "PYTHONPATH": path})

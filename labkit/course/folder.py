@@ -32,7 +32,10 @@ def make_folder(folder: Path) -> list[Path]:
         raise CourseError(f"{folder} is a file; name a folder for your copy of the course")
     if folder.is_dir() and not is_course(folder) and any(folder.iterdir()):
         raise CourseError(f"{folder} holds other things, so the course is not put there; name a new or an empty folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CourseError(f"{folder} cannot be made ({error.strerror}); name a folder that you may write in") from error
     if not is_course(folder):
         head = {"course": DISTRIBUTION, "version": labkit.__version__}
         (folder / COURSE_FILE).write_text(json.dumps(head) + "\n", encoding="utf-8")
@@ -50,7 +53,7 @@ def reset(notebook: str, folder: Path) -> tuple[Path, Path]:
     Raises `CourseError` when it is not a notebook of the course, in a copy of the course.
     """
     path = Path(notebook) if notebook.endswith(".ipynb") and Path(notebook).parent != Path() else folder / notebook
-    number = path.name.removesuffix(".ipynb")
+    number = path.name.removesuffix(".ipynb").zfill(2)  # 3 is 03
     sources = [source for source in course_notebooks() if number in (source.stem, source.stem.partition("_")[0])]
     if not sources:
         names = ", ".join(source.stem for source in course_notebooks())
