@@ -54,7 +54,7 @@ def _asked(hits: int, executions: int) -> Case:
 
 
 def starter(seen: Sample, name: str) -> int | None:
-    return math.ceil(1 / seen.rate(name))
+    return math.ceil(1 / seen.rate(name)) if seen.rate(name) else None
 
 
 def solution(seen: Sample, name: str) -> int | None:
