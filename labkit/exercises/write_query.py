@@ -39,12 +39,15 @@ class WriteQuery(Exercise):
     ----------
     cases: the executions, the simplest first.
     praise: what to say when each answer is right.
+    says: how a wrong answer is introduced.
     others: as for `Exercise`.
     """
 
-    def __init__(self, name: str, task: str, *, cases: Sequence[Case], praise: str, **others: Any) -> None:
+    def __init__(
+        self, name: str, task: str, *, cases: Sequence[Case], praise: str, says: str = "You say", **others: Any
+    ) -> None:
         super().__init__(name, task, **others)
-        self.cases, self.praise = tuple(cases), praise
+        self.cases, self.praise, self.says = tuple(cases), praise, says
 
     def judge(self, *attempt: Any) -> Answer:
         """Ask about one execution after the other, up to the first wrong answer."""
@@ -60,7 +63,7 @@ class WriteQuery(Exercise):
                 at = f" ({where})" if where else ""
                 return Answer(False, f"{self.names[0]} raised {type(error).__name__}: {error}{at}. Mend that first.")
             if answer != case.wanted:
-                said = f"{case.told} You say {_shown(answer)}; it was {_shown(case.wanted)}."
+                said = f"{case.told} {self.says} {_shown(answer)}; it was {_shown(case.wanted)}."
                 return Answer(False, said, None, case.trace() if case.trace is not None else None)
         return Answer(True, f"{self.praise} {len(self.cases)} of {len(self.cases)} answers are right.")
 

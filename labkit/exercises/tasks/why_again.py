@@ -2,93 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
-from labkit.execution import run
+from labkit.exercises.begun_twice import JOB, TIMEOUT, executed, log_of
 from labkit.exercises.exercise import Mistake
 from labkit.exercises.write_query import Case, WriteQuery
-from labkit.lab import Lab, Scenario
-from labkit.observe import logs, print_event
-from labkit.queues import VisibilityQueue
-from labkit.trace import Trace
-from labkit.workers import Job, RetryPolicy, Worker
 
-JOB, TIMEOUT = "q-7801", 30
 Lines = Sequence[dict[str, Any]]
 
 
-def _sell(queue: VisibilityQueue, times: int) -> None:
-    for number in range(times):
-        if number:
-            time.sleep(TIMEOUT)
-        ids = {"job_id": JOB, "event_id": "evt-901", "order_id": "ord-101"}
-        queue.send(ids)
-        print_event({"event": "job.enqueued", **ids})
-
-
-def _serve(name: str, queue: VisibilityQueue, seconds: Sequence[float], fails: bool, wait: float) -> None:
-    """A worker; its job takes so many seconds at the first attempt, and so many later."""
-
-    def handle(job: Job) -> None:
-        first = job.attempt == 1
-        time.sleep(seconds[not first])
-        if fails and first:
-            raise ConnectionError("the mail server does not answer")
-
-    if wait:
-        time.sleep(wait)
-    retry = RetryPolicy(first_wait=TIMEOUT)
-    Worker(queue, handle, worker_id=name, deployment_id="v1", wait=20, drains=False, retry=retry, emit=print_event).run(
-        max_jobs=2
-    )
-
-
-def shop(seconds: Sequence[float] = (1, 1), fails: bool = False, times: int = 1, alone: bool = False) -> Scenario:
-    """An order, and two workers, or one alone.
-
-    Parameters
-    ----------
-    seconds: how long its first attempt takes, and any later one.
-    fails: whether the first attempt fails.
-    times: how often the order is sent.
-    alone: whether there is one worker.
-    """
-
-    def one_order(lab: Lab) -> None:
-        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT, old_receipts="delete")
-        lab.worker("api", _sell, VisibilityQueue(lab.redis(), "orders"), times)
-        for name, wait in (("old", 0), ("new", 1))[: 1 if alone else 2]:
-            own = VisibilityQueue(lab.redis(), "orders")
-            lab.worker(name, _serve, name, own, seconds, fails, wait, forever=True)
-        lab.deadlines(queue.deadlines)
-
-    return one_order
-
-
-@lru_cache
-def _executed(name: str) -> Trace:
-    scenario, faults = _WORLDS[name]
-    return run(scenario, seed=1, faults=faults)
-
-
 def _lines(name: str) -> list[dict[str, Any]]:
-    return [dict(line) for line in logs(_executed(name)).where(job_id=JOB)]
-
-
-_WORLDS: dict[str, tuple[Scenario, dict[float, str]]] = {
-    "slow": (shop(seconds=(45, 1)), {}),
-    "fails": (shop(fails=True), {}),
-    "fails late": (shop(seconds=(20, 1), fails=True, alone=True), {}),
-    "sent twice": (shop(times=2), {}),
-    "killed": (shop(seconds=(20, 20)), {1: "crash:old"}),
-}
+    return [line for line in log_of(name) if line.get("job_id") == JOB]
 
 
 def _case(name: str, wanted: str, told: str) -> Case:
-    return Case(lambda query: query(_lines(name)), wanted, told, partial(_executed, name))
+    return Case(lambda query: query(_lines(name)), wanted, told, partial(executed, name))
 
 
 def starter(lines: Lines) -> str:
