@@ -19,11 +19,9 @@ def _case(name: str, wanted: set[str], told: str) -> Case:
 
 
 def starter(lines: Lines) -> set[str]:
-    workers: dict[str, set[str]] = {}
-    for line in lines:
-        if line["event"] == "job.started":
-            workers.setdefault(line["job_id"], set()).add(line["worker_id"])
-    return {job for job in workers if len(workers[job]) > 1}
+    pairs = {(line["job_id"], line["worker_id"]) for line in lines if line["event"] == "job.started"}
+    workers = Counter(job for job, worker in pairs)
+    return {job for job in workers if workers[job] > 1}
 
 
 def solution(lines: Lines) -> set[str]:
