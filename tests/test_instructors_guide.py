@@ -115,14 +115,28 @@ def wrong_stops(text):
                     yield f"{name} {start}: {exercise} is in none of these sections of {file}"
 
 
+def late_questions(text):
+    """Questions that are asked when the room has seen the cell that settles them."""
+    for name in PROMISED:
+        seen = []
+        for start, _, what, where in rows(part(text, f"### {name}")):
+            for number in map(int, re.findall(r"Question (\d+)", what)):
+                settled = re.search(r"\*\*Settle it:\*\* (.+)", questions(text)[number])[1]
+                for file, plan in seen:
+                    section = QUOTED.findall(settled)
+                    if file in notebooks_named(settled) and (plan.startswith("all") or section[0] in plan):
+                        yield f"{name} {start}: question {number} is settled already"
+            seen += [(file, where.partition(": ")[2]) for file in notebooks_named(where)]
+
+
 def wrong_questions(text):
     for number, question in questions(text).items():
         options = re.findall(r"^- ([A-D])\. \S", question, re.MULTILINE)
-        right = re.findall(r"^\*\*Right:\*\* ([A-D])\.$", question, re.MULTILINE)
-        explained = re.findall(r"[A-D]", " ".join(re.findall(r"^\*\*Why ([A-D, ]+):\*\*", question, re.MULTILINE)))
+        right = re.findall(r"^- \*\*Right:\*\* ([A-D])\.$", question, re.MULTILINE)
+        explained = re.findall(r"[A-D]", " ".join(re.findall(r"^- \*\*Why ([A-D, ]+):\*\*", question, re.MULTILINE)))
         if options != list("ABCD") or len(right) != 1 or sorted(explained + right) != options:
             yield f"question {number}: four options, one right, and each wrong one explained"
-        settled = re.search(r"^\*\*Settle it:\*\* (.+)$", question, re.MULTILINE)
+        settled = re.search(r"^- \*\*Settle it:\*\* (.+)$", question, re.MULTILINE)
         if settled is None:
             yield f"question {number}: nothing settles it"
             continue
@@ -171,10 +185,13 @@ def wrong_links(text):
             yield f"{target} is linked, and is not there"
 
 
+CHECKS = [wrong_minutes, wrong_stops, late_questions, wrong_questions, wrong_commands, wrong_links]
+
+
 # ---- the guide as it is
 
 
-@pytest.mark.parametrize("check", [wrong_minutes, wrong_stops, wrong_questions, wrong_commands, wrong_links])
+@pytest.mark.parametrize("check", CHECKS)
 def test_the_guide_keeps_its_word(check):
     assert list(check(TEXT)) == []
 
@@ -208,7 +225,9 @@ def test_learners_copies_have_no_answers_to_the_questions():
         (wrong_stops, '"2. Whose lock is it?"', '"2. Whose key is it?"'),
         (wrong_stops, "exercise `take_and_release`", "exercise `fenced_write`"),
         (wrong_stops, "exercise `send_once`", "no exercise"),
-        (wrong_stops, "Question 3 |", "Question 33 |"),
+        (wrong_stops, "Question 5 |", "Question 55 |"),
+        (late_questions, "Question 5 |", "Question 4 |"),
+        (late_questions, "Question 11 |", "Question 6 |"),
         (wrong_stops, '| [02](02_be_the_scheduler.ipynb) | "You', '| 02 | "You'),
         (wrong_questions, "**Right:** B.", "**Right:** A."),
         (wrong_questions, "**Why D:**", "**Why C:**"),
