@@ -147,6 +147,8 @@ class Verdict:
                 f"{who} polled without news, and was left alone after {_number(self.bounds.budgets.polls, 'round')}. "
                 "Raise `polls`, or say `forever=True` if it never gives up."
             )
+        if self.ends:
+            return "every worker raised an exception in every execution, so what they should do was never seen."
         return "no execution reached an end, so nothing was judged there. Does every worker wait for something?"
 
     @property

@@ -157,8 +157,9 @@ def test_a_bad_limit_of_seconds_is_refused():
 
 def test_a_worker_that_raises_is_recorded_and_the_search_goes_on():
     verdict = explore(one_worker(lambda r: r.incr(b"k") and undefined_name))  # noqa: F821
-    assert verdict.outcome == "holds"
+    assert verdict.outcome == "undetermined"
     assert "A raised NameError" in repr(verdict)
+    assert verdict.stopped is None
 
 
 def test_a_server_error_reaches_the_worker_as_redis_py_raises_it():

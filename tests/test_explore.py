@@ -312,3 +312,20 @@ def test_status_race_without_a_retry_loses_the_job_when_its_worker_dies():
         lab.at_end("the job is completed", lambda: jobs.get(STATUS) == b"completed")
 
     assert "the job is completed" in explore(at_end, crashes=1).violations
+
+
+def test_workers_that_all_raise_in_every_execution_do_not_make_it_hold():
+    def broken(r):
+        r.get("k")
+        raise KeyError("a misspelt name")
+
+    def scenario(lab, fails=(True, True)):
+        for name, fail in zip("AB", fails, strict=True):
+            lab.worker(name, broken if fail else lambda r: r.get("k"), lab.redis())
+        lab.always("true", lambda: True)
+
+    verdict = explore(scenario)
+    assert verdict.outcome == "undetermined"
+    assert "every worker raised an exception in every execution" in verdict.headline
+    assert "A raised KeyError" in repr(verdict)
+    assert explore(lambda lab: scenario(lab, (True, False))).outcome == "holds"

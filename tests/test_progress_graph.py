@@ -110,7 +110,7 @@ def test_a_pause_and_a_fault_on_the_way_have_marks_that_the_legend_explains():
     assert found.count("D") == 1
     assert found.count("X") == 1
     assert {"diamond: time passes there", "cross in a frame: a fault"} <= set(texts(picture))
-    assert "It breaks nothing." in picture.text
+    assert "It breaks nothing so far; it stops midway." in picture.text
 
 
 def test_steps_stand_at_the_axes_and_every_shade_in_the_legend():

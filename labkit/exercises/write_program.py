@@ -75,7 +75,8 @@ class WriteProgram(Exercise):
             return Answer(False, said, verdict, trace)
         if verdict.outcome == "undetermined":
             endless = "Your code takes too many steps to search them all. Is there a loop that never ends?"
-            return Answer(False, endless, verdict)
+            unseen = "No execution shows what your code does. Read the line below."
+            return Answer(False, endless if verdict.stopped or verdict.skipped_polls else unseen, verdict)
         return Answer(True, self.praise, verdict)
 
 

@@ -158,7 +158,10 @@ def _of_the_trace(grid: Grid, trace: Trace | None, broken: list[Point]) -> list[
         return ["No schedule is drawn."]
     one, other = grid.workers
     told = [f"It breaks after {_steps(column)} of {one} and {_steps(row)} of {other}." for column, row in broken]
-    return [f"The schedule drawn: {trace.schedule}", *(told or ["It breaks nothing."])]
+    return [
+        f"The schedule drawn: {trace.schedule}",
+        *(told or ["It breaks nothing." if trace.over else "It breaks nothing so far; it stops midway."]),
+    ]
 
 
 def _steps(count: int) -> str:

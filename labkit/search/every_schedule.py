@@ -132,9 +132,11 @@ def _verdict(scenario: Scenario, engine: Engine, found: Found, others: int, star
     ways = _shortest_ways(engine, found, others)
     traces = {name: [_replayed(scenario, engine, name, way) for way in each] for name, each in ways.items()}
     violations = {name: each[0] for name, each in traces.items()}
-    skipped = engine.skipped_polls()
+    skipped, raised = engine.skipped_polls(), engine.raised()
+    lost = tuple(name for name, machine in zip(engine.names, engine.machines, strict=True) if not machine.returned)
+    failed = all(plan.name in lost and plan.name in raised for plan in engine.plans if not plan.forever)
     return Verdict(
-        _outcome(found, violations, skipped),
+        _outcome(found, violations, skipped, failed),
         tuple(prop.name for prop in engine.properties),
         violations,
         len(found.depths),
@@ -144,8 +146,8 @@ def _verdict(scenario: Scenario, engine: Engine, found: Found, others: int, star
         Bounds.of(engine, engine.world.seed),
         found.stopped,
         found.unvisited,
-        engine.raised(),
-        tuple(name for name, machine in zip(engine.names, engine.machines, strict=True) if not machine.returned),
+        raised,
+        lost,
         tuple(sorted(engine.world.asked - engine.sections())) if found.stopped is None else (),
         tuple(skipped),
         _left_waiting(engine, found),
@@ -170,10 +172,11 @@ def _left_waiting(engine: Engine, found: Found) -> dict[str, str]:
     return waiting
 
 
-def _outcome(found: Found, violations: dict[str, Trace], skipped: list[str]) -> str:
+def _outcome(found: Found, violations: dict[str, Trace], skipped: list[str], failed: bool) -> str:
     if violations:
         return "violated"
-    return "undetermined" if found.stopped is not None or skipped or not found.ends else "holds"
+    # Workers that all fail break nothing, and do nothing: to call that `holds` would mislead.
+    return "undetermined" if found.stopped is not None or skipped or not found.ends or failed else "holds"
 
 
 def _shortest_ways(engine: Engine, found: Found, others: int) -> dict[str, list[list[int]]]:

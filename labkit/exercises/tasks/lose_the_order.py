@@ -12,7 +12,7 @@ from labkit.idempotency import transaction
 from labkit.lab import Lab
 
 DONE = "the stock is deducted in the end"
-INSERT = "INSERT INTO processed (effect_key) VALUES (?) ON CONFLICT DO NOTHING"
+INSERT = "INSERT INTO done (effect_key) VALUES (?) ON CONFLICT DO NOTHING"
 
 
 def key_first(db: Any, order: str) -> None:
@@ -27,7 +27,7 @@ def key_first(db: Any, order: str) -> None:
 def key_before_effect(lab: Lab) -> None:
     """One order; A, and a worker that comes 30 seconds later."""
     db = shop(lab, ["order-1"])
-    db.execute("CREATE TABLE processed (effect_key TEXT PRIMARY KEY)")
+    db.execute("CREATE TABLE done (effect_key TEXT PRIMARY KEY)")
     staff(lab, lambda: partial(key_first, lab.sql()))
     lab.always("the stock is deducted at most once", lambda: sold(db) <= 1)
     lab.at_end(DONE, lambda: sold(db) >= 1)
