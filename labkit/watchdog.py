@@ -81,7 +81,8 @@ class Watchdog:
 
 
 def _interrupt(thread: int) -> None:
-    if thread == threading.main_thread().ident:
+    # A program that was started in the background of a shell ignores SIGINT.
+    if thread == threading.main_thread().ident and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.pthread_kill(thread, signal.SIGINT)  # also ends a blocking system call
     else:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(KeyboardInterrupt))

@@ -7,6 +7,7 @@ import logging
 import math
 import random
 import select
+import signal
 import sys
 import uuid
 
@@ -616,3 +617,19 @@ def test_a_set_up_may_draw_at_random_since_it_draws_the_same_each_time():
     verdict = explore(scenario)
     assert verdict.outcome == "holds"
     assert repr(run(scenario, seed=1)) == repr(run(scenario, seed=1))
+
+
+def test_an_endless_loop_is_named_where_the_program_ignores_ctrl_c(monkeypatch):
+    """So it is when a shell has started it in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    monkeypatch.setattr(watchdog, "patience", 0.3)
+
+    def spin(r):
+        while True:
+            pass
+
+    try:
+        with pytest.raises(WorkerStuck, match="without taking a step"):
+            explore(one_worker(spin))
+    finally:
+        signal.signal(signal.SIGINT, before)
