@@ -1,6 +1,7 @@
 """What `explore` says of the status race and its fixes."""
 
 import dataclasses
+import time
 
 import pytest
 
@@ -329,3 +330,15 @@ def test_workers_that_all_raise_in_every_execution_do_not_make_it_hold():
     assert "every worker raised an exception in every execution" in verdict.headline
     assert "A raised KeyError" in repr(verdict)
     assert explore(lambda lab: scenario(lab, (True, False))).outcome == "holds"
+
+
+def test_workers_that_need_not_finish_are_no_failure():
+    def poll(r):
+        while r.get("never") is None:
+            time.sleep(1)
+
+    def scenario(lab):
+        lab.worker("A", poll, lab.redis(), forever=True)
+        lab.always("true", lambda: True)
+
+    assert explore(scenario).outcome == "holds"

@@ -134,7 +134,8 @@ def _verdict(scenario: Scenario, engine: Engine, found: Found, others: int, star
     violations = {name: each[0] for name, each in traces.items()}
     skipped, raised = engine.skipped_polls(), engine.raised()
     lost = tuple(name for name, machine in zip(engine.names, engine.machines, strict=True) if not machine.returned)
-    failed = all(plan.name in lost and plan.name in raised for plan in engine.plans if not plan.forever)
+    finite = [plan.name for plan in engine.plans if not plan.forever]
+    failed = bool(finite) and all(name in lost and name in raised for name in finite)
     return Verdict(
         _outcome(found, violations, skipped, failed),
         tuple(prop.name for prop in engine.properties),
