@@ -9,6 +9,7 @@ from labkit.exercises import (
     all_exercises,
     build_the_world,
     complete_once,
+    enough_fixes,
     lose_the_status,
     lose_the_task,
     record,
@@ -94,6 +95,14 @@ def test_the_solution_is_shown_after_an_attempt_only_and_the_untouched_starter_i
         assert ("First have a go" not in repr(exercise.solution)) is is_one
         assert hints.is_locked is not is_one
     assert repr(exercise.solution) == exercise.text_of(exercise.reference)
+
+
+def test_an_untouched_set_of_fixes_is_known_in_any_order(nothing_attempted):
+    for order in (("lock", "guard"), ("guard", "lock"), {"guard", "lock"}):
+        enough_fixes.check(order)
+        assert enough_fixes.hints.is_locked
+    enough_fixes.check(("lock", "no such fix"))
+    assert not enough_fixes.hints.is_locked
 
 
 @pytest.mark.parametrize("attempt", [(), (None,), (lambda: None,), (lambda *_: 1 / 0,), ("",), (3, 4, 5)], ids=range(6))

@@ -16,7 +16,7 @@ from labkit.__main__ import main
 from labkit.incidents import Rollout
 from labkit.plots.deploy import deploy_timeline
 from labkit.plots.timeline import timeline
-from labkit.processes import server
+from labkit.processes import one_run, server
 from labkit.processes.faults import faults_of
 from labkit.processes.journal import notes_of
 from labkit.processes.real_sql import translated
@@ -52,6 +52,28 @@ def test_a_live_and_a_simulated_run_of_one_scenario_tell_the_same_and_draw_alike
     assert ("SET", ("lock",)) in marks
     assert {name for event in lived.events for name in event.expiries} == {"lock"}
     assert {event.inside.get("B") for event in lived.events} == {None, ("inside",)}
+
+
+def test_who_says_when_a_run_is_over_is_waited_for_although_only_pollers_are_left(redis_url, monkeypatch):
+    monkeypatch.setattr(one_run, "SETTLE", -1.0)  # no patience at all, for those who do not say
+    observers = []
+
+    def scenario(lab):
+        def api(r):
+            r.set("ready", "1")
+
+        def poller(r):
+            while r.blpop(["never"], timeout=0.5) is None:
+                r.set("found", "1")
+
+        lab.worker("api", api, lab.redis())
+        lab.worker("poller", poller, lab.redis(), forever=True)
+        observers.append(lab.redis())
+        lab.at_end("it was found", lambda: observers[-1].exists("found"))
+
+    trace = live(scenario, redis_url, until=lambda: observers[-1].exists("found"))
+    assert trace.over
+    assert trace.violations == ()
 
 
 def test_a_live_run_never_says_holds(redis_url):

@@ -60,7 +60,9 @@ class ChooseFixes(Exercise):
         return ""
 
     def _text(self, one: Any, name: str) -> str:
-        return f"{name} = {{{', '.join(map(_quoted, one))}}}" if one else f"{name} = set()"
+        # A set has another order in each process; the same choice is always the same text.
+        chosen = sorted(one, key=[fix.name for fix in self.incident.fixes].index)
+        return f"{name} = {{{', '.join(map(_quoted, chosen))}}}" if chosen else f"{name} = set()"
 
 
 def _quoted(name: str) -> str:

@@ -102,7 +102,9 @@ class Run:
             if not living.intersection(finite) and not unborn.intersection(finite):
                 quiet_since = elapsed if quiet_since is None else quiet_since
                 patience = SETTLE if finite else seconds
-                if not living or (until is None and self.observer.end_holds()) or elapsed - quiet_since > patience:
+                # Who says when it is over is waited for: what a dead worker held may be hidden for longer than that.
+                settled_down = until is None and (self.observer.end_holds() or elapsed - quiet_since > patience)
+                if not living or settled_down:
                     return True
             crew.wait(TICK)
         return False
