@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from labkit.engine import Engine, State
-from labkit.frames import shorten
+from labkit.frames import LONGEST_VALUE
 from labkit.stores.sql import SqlDatabase
+from labkit.trace import shorten
 
 MOST_ROWS = 8
 
@@ -71,7 +72,7 @@ def _tables(database: SqlDatabase, state: int) -> list[Holding]:
 
 def _rows(columns: tuple[str, ...], rows: tuple[tuple[Any, ...], ...]) -> str:
     shown = ", ".join(_row(columns, row) for row in rows[:MOST_ROWS])
-    return shorten(shown + (f", … ({len(rows)} rows)" if len(rows) > MOST_ROWS else "")) or "no rows"
+    return _fitting(shown + (f", … ({len(rows)} rows)" if len(rows) > MOST_ROWS else "")) or "no rows"
 
 
 def _row(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
@@ -81,18 +82,23 @@ def _row(columns: tuple[str, ...], row: tuple[Any, ...]) -> str:
 
 def _redis_value(kind: str, value: Any) -> str:
     if kind == "string":
-        return shorten(_text(value))
+        return _fitting(_text(value))
     if kind == "list":
-        return shorten("[" + ", ".join(map(_text, value)) + "]")
+        return _fitting("[" + ", ".join(map(_text, value)) + "]")
     if kind == "hash":
-        return shorten("{" + ", ".join(f"{_text(field)}: {_text(part)}" for field, part in value) + "}")
+        return _fitting("{" + ", ".join(f"{_text(field)}: {_text(part)}" for field, part in value) + "}")
     if kind == "set":
-        return shorten("{" + ", ".join(map(_text, value)) + "}")
+        return _fitting("{" + ", ".join(map(_text, value)) + "}")
     if kind == "zset":
-        return shorten(", ".join(f"{_text(member)} at {score:.15g}" for score, member in value))
+        return _fitting(", ".join(f"{_text(member)} at {score:.15g}" for score, member in value))
     entries, _, groups, _ = value
     waiting = "".join(f"; group {_text(group[0])}: {len(group[4])} pending" for group in groups)
     return f"{len(entries)} {'entry' if len(entries) == 1 else 'entries'}{waiting}"
+
+
+def _fitting(text: str) -> str:
+    """A text that fits beside a name."""
+    return shorten(text, LONGEST_VALUE)
 
 
 def _text(value: bytes) -> str:

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import redis
 
 from labkit.source import is_learners_module
+from labkit.trace import shorten
 
 LONGEST_VALUE, MOST_ITEMS, DEEPEST = 60, 5, 2
 # What stands for a learner's code in scenarios that come with the lab: theirs, or else the parts that are taught.
@@ -101,7 +102,7 @@ def source_of(code: CodeType) -> tuple[int, tuple[str, ...]]:
 def as_text(value: object, depth: int = 0) -> str:
     """A value in few words, the same in every process: no addresses, and no code of the learner's is run for it."""
     if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return shorten(repr(value))
+        return shorten(repr(value), LONGEST_VALUE)
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     if callable(value) and hasattr(value, "__name__"):
@@ -111,7 +112,7 @@ def as_text(value: object, depth: int = 0) -> str:
     if depth < DEEPEST:
         text = _container(value, depth)
         if text is not None:
-            return shorten(text)
+            return shorten(text, LONGEST_VALUE)
     name = type(value).__name__
     return f"{'an' if name[:1].lower() in 'aeio' else 'a'} {name}"
 
@@ -135,8 +136,3 @@ def _container(value: object, depth: int) -> str | None:
 
 def _joined(parts: list[str], count: int) -> str:
     return ", ".join(parts + ["…"] * (count > len(parts)))
-
-
-def shorten(text: str) -> str:
-    """A text that fits beside a name."""
-    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

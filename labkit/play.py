@@ -12,7 +12,7 @@ from typing import NamedTuple
 from labkit.budgets import Budgets
 from labkit.contents import Holding, holdings
 from labkit.engine import UNLIMITED, Engine
-from labkit.errors import ScheduleError
+from labkit.errors import ScenarioError, ScheduleError
 from labkit.execution import Walk, why_not
 from labkit.interception import intercepted
 from labkit.lab import Scenario
@@ -189,6 +189,12 @@ class Play:
                 )
                 for prop in walk.engine.properties
             ]
+
+    def check_stated(self, name: str) -> None:
+        """Raise `ScenarioError` when the scenario states no property of that name."""
+        stated = [prop.name for prop in self.properties]
+        if name not in stated:
+            raise ScenarioError(f"the scenario states no property {name!r}; it states {stated}")
 
     @property
     def is_over(self) -> bool:

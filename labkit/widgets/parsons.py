@@ -73,9 +73,7 @@ class Parsons(Shown):
     ) -> None:
         super().__init__("parsons")
         self._play = Play(scenario, "", Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers), seed)
-        names = [prop.name for prop in self._play.properties]
-        if breaks not in names:
-            raise ScenarioError(f"the scenario states no property {breaks!r}; it states {names}")
+        self._play.check_stated(breaks)
         self.breaks, self.goal = breaks, goal or f"Put the steps into an order that breaks “{breaks}”."
         self._names = [view.name for view in self._play.workers if "/" not in view.name]
         self.cards = self._deal(cards)

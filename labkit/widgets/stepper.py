@@ -57,9 +57,8 @@ class Stepper(Shown):
         budgets = Budgets(crashes, lost_replies, signals, pauses, polls, jumps, failovers)
         self.play = Play(scenario, schedule, budgets, seed)
         self._has_goal, self._breaks = bool(goal or breaks), breaks
-        names = [prop.name for prop in self.play.properties]
-        if breaks is not None and breaks not in names:
-            raise ScenarioError(f"the scenario states no property {breaks!r}; it states {names}")
+        if breaks is not None:
+            self.play.check_stated(breaks)
         self.goal = goal or (f"Break the property “{breaks}”." if breaks else "")
         self._buttons: dict[Choice, ipw.Button] = {}
         self._workers = [view.name for view in self.play.workers if "/" not in view.name]
