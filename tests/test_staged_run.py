@@ -8,6 +8,7 @@ from labkit import redis_server_or_none, replay
 from labkit.exercises import jobs_needed, staging_check
 from labkit.exercises.tasks.staging_check import solution as passes
 from labkit.incidents import Staging, staged, staged_run
+from labkit.incidents.staging_run import committed
 from labkit.incidents.staging_world import TWICE
 from labkit.processes import server
 from labkit.widgets import HereAndNow
@@ -42,7 +43,7 @@ def test_a_real_run_of_the_corrected_program_is_sound_job_by_job(real):
 
 
 def test_the_statuses_that_the_trace_tells_are_those_in_the_database(real):
-    assert staged_run.committed_statuses(real.trace) == dict(real.statuses)
+    assert {job: status for _, job, status in committed(real.trace)} == dict(real.statuses)
 
 
 def test_a_real_run_of_the_naive_program_fails_the_check_and_names_the_jobs(redis_url):

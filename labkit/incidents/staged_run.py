@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labkit import Sample, Trace, live, run
-from labkit.incidents.staging_run import Watched, is_lock_timeout, writers_of
+from labkit.incidents.staging_run import Watched, committed, is_lock_timeout, writers_of
 from labkit.incidents.staging_world import API, BUS, TWICE, Staging
 from labkit.processes.server import find_redis_server
 
@@ -22,7 +22,6 @@ INSTEAD = (
     "brew install redis), or open the course on Binder, which has one."
 )
 _STATUS = re.compile(r"status=(\d+)")
-_WRITTEN = re.compile(r"UPDATE jobs SET status = '([a-z-]+)' WHERE id = '(job-\d+)'")
 _JOB = re.compile(r"job-\d+")
 
 
@@ -134,7 +133,8 @@ def run_of(trace: Trace, world: Staging, *, is_real: bool, statuses: Mapping[str
     is_real: whether real processes did it.
     statuses: the status of each job at the end; None: the last that was written and committed.
     """
-    writers, left = writers_of(trace), statuses if statuses is not None else committed_statuses(trace)
+    writers = writers_of(trace)
+    left = statuses if statuses is not None else {job: status for _, job, status in committed(trace)}
     told = Counter(event.writes[0] for event in trace.events if event.store == BUS and event.writes)
     answers: dict[str, list[int]] = defaultdict(list)
     taken: Counter[str] = Counter()
@@ -155,17 +155,3 @@ def run_of(trace: Trace, world: Staging, *, is_real: bool, statuses: Mapping[str
         killed=tuple(str(event.worker) for event in trace.events if event.kind == "crash"),
         trace=trace,
     )
-
-
-def committed_statuses(trace: Trace) -> dict[str, str]:
-    """The last status of each job that was written and committed."""
-    begun: dict[str, dict[str, str]] = defaultdict(dict)
-    left: dict[str, str] = {}
-    for event in trace.events:
-        worker = event.choice.worker or ""
-        written = _WRITTEN.match(event.text)
-        if event.store == "sql" and written and event.reply == "1 row":
-            begun[worker][written[2]] = written[1]
-        elif event.store == "sql" and event.text in ("COMMIT", "ROLLBACK"):
-            left |= begun.pop(worker, {}) if event.text == "COMMIT" else {}
-    return left

@@ -6,7 +6,7 @@ import random
 import re
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +23,7 @@ SEARCHES: dict[str, tuple[dict[str, Any], bool]] = {  # the budgets, and whether
     "a crash": ({"crashes": 1}, True),
     "a pause": ({"pauses": 1}, False),
 }
-_JOB = re.compile(r"'(job-\d+)'")
+_WRITTEN = re.compile(r"UPDATE jobs SET status = '([a-z-]+)' WHERE id = '(job-\d+)'")
 
 
 def staging(
@@ -175,19 +175,27 @@ def figures_of(trace: LiveTrace, watched: Watched) -> RunFigures:
     )
 
 
+def committed(trace: Trace) -> Iterator[tuple[str, str, str]]:
+    """Each status that was written and committed, in order: the worker, the job, and its status."""
+    begun: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for event in trace.events:
+        if event.store != "sql":
+            continue
+        worker, written = event.choice.worker or "", _WRITTEN.match(event.text)
+        if written and event.reply == "1 row":
+            begun[worker].append((worker, written[2], written[1]))
+        elif event.text == "COMMIT":
+            yield from begun.pop(worker, [])
+        elif event.text == "ROLLBACK":
+            begun.pop(worker, None)
+
+
 def writers_of(trace: Trace) -> dict[str, list[str]]:
     """For each job, who wrote `completed` and committed it, once for each time."""
-    begun: dict[str, list[str]] = defaultdict(list)
     writers: dict[str, list[str]] = defaultdict(list)
-    for event in trace.events:
-        worker = event.choice.worker or ""
-        if event.store == "sql" and event.text.startswith("UPDATE jobs SET status = 'completed'"):
-            found = _JOB.search(event.text)
-            if found is not None and event.reply == "1 row":
-                begun[worker].append(found[1])
-        elif event.store == "sql" and event.text in ("COMMIT", "ROLLBACK"):
-            for job in begun.pop(worker, []) if event.text == "COMMIT" else ():
-                writers[job].append(worker)
+    for worker, job, status in committed(trace):
+        if status == "completed":
+            writers[job].append(worker)
     return writers
 
 

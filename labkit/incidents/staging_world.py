@@ -119,6 +119,7 @@ class Staging:
     deploy: whether there are new workers too.
     small: whether it is to be searched: workers receive once, the jobs are there from the start, and nobody asks how
         they are.
+    recovery: whether, in a small one, somebody comes later, when what a crash leaves behind is visible and unlocked.
     """
 
     program: str = "corrected"
@@ -160,9 +161,7 @@ class Staging:
         for name in self.generation("old") + (self.generation("new") if self.deploy else ()):
             completion = self._completion(lab, bus, fixes)
             lab.worker(name, work, name, completion, self.small, forever=not self.small, signals=int(self.deploy))
-        if (
-            self.small and self.recovery
-        ):  # what a crash leaves behind is found by somebody, once it is visible and unlocked
+        if self.small and self.recovery:
             completion = self._completion(lab, bus, fixes)
             lab.worker("later", work, "later", completion, True, 3 * self.visibility, 4, spared=True)
         if "one transaction" in fixes:
