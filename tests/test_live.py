@@ -320,6 +320,20 @@ def test_a_fault_that_is_none_is_refused(redis_url, fault, message):
         live(programs.naive, redis_url, faults=[fault])
 
 
+@pytest.mark.parametrize(
+    ("scenario", "seconds", "why"),
+    [
+        (None, 1, "a scenario is a function that takes a Lab, not NoneType"),
+        (programs.naive, -1, "seconds is -1; it must be a number from 0 to 86,400"),
+        (programs.naive, float("nan"), "seconds is nan"),
+        (programs.naive, float("inf"), "seconds is inf"),
+    ],
+)
+def test_what_cannot_be_run_is_refused_before_a_server_is_started(scenario, seconds, why):
+    with pytest.raises(ScenarioError, match=why):
+        live(scenario, seconds=seconds)
+
+
 def test_what_the_lab_itself_has_to_say_of_a_worker_reaches_the_learner(redis_url):
     def scenario(lab):
         lab.worker("A", lambda r: r.execute_command("CONFIG GET", "*"), lab.redis())

@@ -273,7 +273,7 @@ def test_a_prediction_that_was_compared_stays(capsys):
     [
         ({}, "ten", "'ten' is no number"),
         ({}, " ", "Write your prediction"),
-        ({"choices": ["twice"]}, "thrice", "not among the choices"),
+        ({"choices": ["twice", "lost"]}, "thrice", "not among the choices"),
     ],
 )
 def test_what_is_no_answer_to_the_question_is_refused_in_words(options, said, why):
@@ -317,6 +317,23 @@ def test_a_wrong_answer_is_explained():
     assert "✗ No. Chance repeats nothing." in quiz.explained[0].value
     quiz.buttons[0]["order"].click()
     assert quiz.message == "1 of 1 answered, 0 at the first try."
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (lambda: Prediction(" "), "asks a question"),
+        (lambda: Prediction(None), "asks a question, in words, not None"),
+        (lambda: Prediction("Which?", choices="twice"), "choices are two texts or more, not 'twice'"),
+        (lambda: Prediction("Which?", choices=["twice"]), "choices are two texts or more"),
+        (lambda: Quiz([]), "at least one question"),
+        (lambda: Browser(None), "what `explore` returns, a verdict, not NoneType"),
+        (lambda: Browser(two_handlers), "a verdict, not function"),
+    ],
+)
+def test_a_widget_about_nothing_is_refused(make, why):
+    with pytest.raises((ValueError, TypeError), match=why):
+        make()
 
 
 def test_every_violation_of_a_verdict_can_be_stepped_through():

@@ -29,6 +29,8 @@ from labkit.processes.real_sql import real_database
 from labkit.processes.server import redis_server
 from labkit.stores.prefixing import Prefix
 
+LONGEST = 86_400  # seconds
+
 
 def live(
     scenario: Scenario,
@@ -60,13 +62,16 @@ def live(
         that many of its own steps, or as soon as a function says so, which may look at stores like a property.
     crashes: how many workers are killed besides, each after one of its first steps.
     seed: which ones, and when.
-    until: ends the run as soon as it holds, for workers that are all `forever`; if None, the properties of the end do.
+    until: ends the run as soon as it holds; else only the end of all workers does. If None, a run in which only
+        workers that are `forever` are left ends when the properties of the end hold, or after a while.
     gather: called when the workers are gone and the stores are still there; its answer is the trace's `gathered`.
     elsewhere: workers that run on another machine and join with `python -m labkit worker`; they must reach the server.
     run_id: the name by which they find the run, of letters and digits; a new one if None.
 
-    Raises `LabError` when a server is missing, and what the scenario itself raises.
+    Raises `LabError` when a server is missing, `ScenarioError` on what is no scenario, fault or time, and what the
+    scenario itself raises.
     """
+    _check(scenario, seconds)
     with ExitStack() as stack:
         url = redis_url or stack.enter_context(redis_server())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labkit-live-")))
@@ -126,6 +131,13 @@ def _name(run_id: str | None) -> str:
     if run_id is not None and not re.fullmatch("[a-z0-9]{1,32}", run_id):
         raise ScenarioError(f"run_id is {run_id!r}; it must be 1 to 32 small letters and digits")
     return run_id or uuid.uuid4().hex[:12]
+
+
+def _check(scenario: Scenario, seconds: float) -> None:
+    if not callable(scenario):
+        raise ScenarioError(f"a scenario is a function that takes a Lab, not {type(scenario).__name__}")
+    if not 0 <= seconds < LONGEST:
+        raise ScenarioError(f"seconds is {seconds}; it must be a number from 0 to {LONGEST:,}, a day")
 
 
 def _unhurt(lab: LiveLab) -> set[str]:

@@ -18,9 +18,13 @@ class Browser(Shown):
     Parameters
     ----------
     verdict: what `explore` answered; with `others=N` it has more than one counterexample for a property.
+
+    Raises `TypeError` on anything else.
     """
 
     def __init__(self, verdict: Verdict) -> None:
+        if not isinstance(verdict, Verdict):
+            raise TypeError(f"a browser shows what `explore` returns, a verdict, not {type(verdict).__name__}")
         super().__init__("browser")
         self.verdict = verdict
         self.found: list[tuple[str, Trace]] = [

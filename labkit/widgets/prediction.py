@@ -33,9 +33,15 @@ class Prediction(Shown):
     unit: of a number, such as `of 100`.
     choices: what can be answered, if it is no number.
     text: whether the answer is free text.
+
+    Raises `ValueError` without a question, and on choices that leave no choice.
     """
 
     def __init__(self, question: str, unit: str = "", choices: Sequence[str] | None = None, text: bool = False) -> None:
+        if not isinstance(question, str) or not question.strip():
+            raise ValueError(f"a prediction asks a question, in words, not {question!r}")
+        if choices is not None and (isinstance(choices, str) or len(choices) < 2):
+            raise ValueError(f"choices are two texts or more, not {choices!r}")
         super().__init__("prediction")
         self.question, self.unit, self.choices, self.is_text = question, unit, list(choices or ()), text
         before = _kept.get(question)

@@ -18,9 +18,13 @@ class Quiz(Shown):
     Parameters
     ----------
     questions: of each the question, its answers with an explanation each, and the answer that is right.
+
+    Raises `ValueError` without a question, and on a right answer that cannot be chosen.
     """
 
     def __init__(self, questions: Sequence[Question]) -> None:
+        if not questions:
+            raise ValueError("a quiz has at least one question")
         super().__init__("quiz")
         for question, answers, right in questions:
             if right not in answers:
