@@ -403,6 +403,29 @@ def test_workers_do_not_outlive_the_process_that_started_them(redis_url):
     until(lambda: not any(each["cmd"] == "blpop" for each in client.client_list()))
 
 
+def test_a_server_of_the_labs_does_not_outlive_the_process_that_started_it(redis_url):
+    code = (
+        "import os, signal\n"
+        "from labkit.processes.server import redis_server\n"
+        "with redis_server() as url:\n"
+        "    print(url, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    started = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
+    assert started.returncode == -signal.SIGKILL
+    client = redis.Redis.from_url(started.stdout.strip())
+    until(lambda: is_gone(client))
+
+
+def is_gone(client):
+    """Whether nobody answers any more."""
+    try:
+        client.ping()
+    except redis.ConnectionError:
+        return True
+    return False
+
+
 def until(condition):
     """Wait for it; a minute is more than anything here needs."""
     for _ in range(3_000):

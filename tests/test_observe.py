@@ -2,10 +2,11 @@
 
 import dataclasses
 import json
+import time
 
 import pytest
 
-from labkit import Lab, replay
+from labkit import Lab, replay, run
 from labkit.incidents import DEPLOY
 from labkit.incidents.production import Production
 from labkit.observe import Meter, Record, load_rules, logs, metrics, print_event, records, spans
@@ -155,6 +156,40 @@ def test_a_counterexample_has_spans_and_metrics_too():
     assert [span.parent for span in trace.spans().named("section")] == [first, second]
     assert trace.metrics().value("labkit_messages_redelivered_total") == 1
     assert trace.metrics().value("labkit_messages_acked_total", result="stale") == 1
+
+
+def test_two_in_one_critical_section_at_once_are_shaded_although_nobody_logged_a_job():
+    def work(lab, after, section):
+        time.sleep(after)
+        with lab.section(section):
+            time.sleep(0.02)
+
+    def picture(sections):
+        def scenario(lab: Lab) -> None:
+            for name, after, section in zip("AB", (0.1, 0.115), sections, strict=True):
+                lab.worker(name, work, lab, after, section)
+
+        found = run(scenario).spans()
+        return both_at_work(found), waterfall(found).alt
+
+    together, told = picture(("completing", "completing"))
+    assert together == [(115_000, 120_000)]
+    assert "section completing: entered 2 times by A, B; 5 ms of it by two at once" in told
+    apart, told = picture(("reading", "writing"))
+    assert apart == []
+    assert "section reading, section writing: entered 2 times by A, B. It begins" in told
+
+
+def test_a_waterfall_explains_the_marks_that_it_has_and_no_others(incident):
+    def calm(lab: Lab) -> None:
+        lab.worker("A", lambda: time.sleep(1))
+        lab.worker("B", lambda: time.sleep(1))
+
+    words = {text.get_text() for text in waterfall(run(calm).spans()).figure.axes[0].texts}
+    assert "bar" not in " ".join(words)
+    assert "Run 2 times by A, B. It begins 1 s after the start." in words
+    twice = waterfall(incident.spans().of_job(TWICE))
+    assert "shaded: two at once" in {text.get_text().rpartition(" · ")[2] for text in twice.figure.axes[0].texts}
 
 
 def test_workers_that_log_nothing_have_spans_all_the_same():

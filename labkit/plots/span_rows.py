@@ -17,10 +17,7 @@ from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, P
 WIDTH, ROW, BAR, MARGIN = 8.6, 0.24, 0.15, 0.2  # inches
 MOST_ROWS = 60
 STEPS = (1, 2, 5)
-LEGEND = (
-    "bar: a span, in the look of its worker, with how long it took · small mark: it took no time · line in a bar: it "
-    "logged something, or asked a store · ✗: its worker was killed, so no exporter ever sent it · shaded: two at once"
-)
+JOB = "messaging.message.id"
 
 
 @matplotlib.rc_context(matplotlib.rcParamsDefault)
@@ -37,10 +34,11 @@ def waterfall(spans: Iterable[Span]) -> Picture:
     scale = _Scale(shown)
     told = _told(every, len(shown))
     room = int((WIDTH - 2 * MARGIN) / CHARACTER) - 4
-    words = [line for text in (told, "", LEGEND) for line in textwrap.wrap(text, room) or [""]]
+    together = both_at_work(shown)
+    words = [line for text in (told, "", _legend(shown, together)) for line in textwrap.wrap(text, room) or [""]]
     axis = MARGIN + ROW * len(shown) + 0.1
     figure, axes = canvas(WIDTH, axis + 0.5 + 0.19 * (len(words) + 1))
-    for start, end in both_at_work(shown):
+    for start, end in together:
         _shade(axes, scale.x(start), scale.x(end), MARGIN, axis)
     _draw_time(axes, scale, MARGIN, axis)
     for place, span in enumerate(shown):
@@ -81,13 +79,26 @@ def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
         (max(one.start, other.start), min(one.end, other.end))
         for place, one in enumerate(works)
         for other in works[place + 1 :]
-        if one.worker != other.worker and one.trace_id == other.trace_id
+        if one.worker != other.worker and _are_one(one, other)
     ]
     return sorted((start, end) for start, end in found if start < end)
 
 
+def _are_one(one: Span, other: Span) -> bool:
+    """Whether two spans are about one job; if nothing says of which job they are, about one critical section."""
+    if JOB in one.attributes or JOB in other.attributes:
+        return one.trace_id == other.trace_id
+    return _is_section(one) and one.name == other.name
+
+
+def _is_section(span: Span) -> bool:
+    return "labkit.section" in span.attributes
+
+
 def _works(spans: Sequence[Span]) -> list[Span]:
-    return [span for span in spans if span.kind == "CONSUMER"] or [span for span in spans if span.kind == "INTERNAL"]
+    """The spans that are work: on a job; if there are none, in a critical section; else a worker's whole life."""
+    consumers, sections = [s for s in spans if s.kind == "CONSUMER"], [s for s in spans if _is_section(s)]
+    return consumers or sections or [span for span in spans if span.kind == "INTERNAL"]
 
 
 def said(span: Span) -> list[tuple[int, str]]:
@@ -182,9 +193,7 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
     works = _works(spans)
     workers = sorted({span.worker for span in works})
     begins = f"It begins {min(span.start for span in spans) / 1e6:g} s after the start."
-    jobs = len({span.trace_id for span in works})
-    said = f"{jobs} job{'s' * (jobs != 1)}, worked on {len(works)} time{'s' * (len(works) != 1)}"
-    said += f" by {', '.join(workers)}" if workers else ""
+    said = f"{_subject(works)} {len(works)} time{'s' * (len(works) != 1)} by {', '.join(workers)}"
     together = both_at_work(spans)
     if together:
         seconds = sum(end - start for start, end in together) / 1e6
@@ -194,6 +203,27 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
     said += f"; {lost} cut off" if lost else ""
     left = f" The first {drawn} of {len(spans)} spans are drawn; choose with of_job()." if drawn < len(spans) else ""
     return f"{said}. {begins}{left}" if works else f"{len(spans)} spans. {begins}{left}"
+
+
+def _subject(works: Sequence[Span]) -> str:
+    """What somebody did, in words that go before `3 times`."""
+    if works and works[0].kind == "CONSUMER":
+        jobs = len({span.trace_id for span in works})
+        return f"{jobs} job{'s' * (jobs != 1)}, worked on"
+    names = [span.name for span in works if _is_section(span)]
+    return f"{', '.join(dict.fromkeys(names))}: entered" if names else "Run"
+
+
+def _legend(shown: Sequence[Span], together: Sequence[object]) -> str:
+    """What the marks mean that this picture has."""
+    marks = {
+        "bar: a span, in the look of its worker, with how long it took": any(s.start < s.end for s in shown),
+        "small mark: it took no time": any(span.start == span.end for span in shown),
+        "line in a bar: it logged something, or asked a store": any(map(said, shown)),
+        "✗: its worker was killed, so no exporter ever sent it": any(span.lost for span in shown),
+        "shaded: two at once": bool(together),
+    }
+    return " · ".join(mark for mark, is_there in marks.items() if is_there)
 
 
 def _rows(span: Span) -> list[str]:

@@ -17,6 +17,7 @@ from labkit.errors import LabError
 
 _real_sleep, _real_clock = time.sleep, time.monotonic
 _FSYNC = ("no file", "everysec", "always")
+_END_WITH_ME = 'read -r nothing; kill "$0"'  # the pipe that it reads from ends when the process that holds it is gone
 
 
 def find_redis_server() -> str | None:
@@ -48,6 +49,7 @@ class RedisServer:
         self._log = folder / "log"
         self._command = [binary, *options, *keeps, "--logfile", str(self._log)]
         self._process: subprocess.Popen[bytes] | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -61,12 +63,19 @@ class RedisServer:
 
     def start(self) -> None:
         """Start it, and wait until it answers; `LabError` when it does not."""
-        self._process = subprocess.Popen(self._command, start_new_session=True)  # Ctrl-C is not for it
+        # In a session of its own, since Ctrl-C is not for it; nor does it keep open what reads our output.
+        self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, start_new_session=True)
+        # A notebook's kernel that is restarted is killed, and cannot stop its server any more.
+        keeper = ["sh", "-c", _END_WITH_ME, str(self._process.pid)]
+        self._keeper = subprocess.Popen(
+            keeper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        )
         _wait_until_it_answers(self.port, self._process, self._log, self._patience)
 
     def stop(self) -> None:
         """Let it end in order: what it has is on the disk then, if it keeps a file."""
         if self._process is not None:
+            self._end_keeper()
             self._process.terminate()
             self._process.wait(timeout=10)
             self._process = None
@@ -74,9 +83,17 @@ class RedisServer:
     def kill(self) -> None:
         """Kill it with SIGKILL."""
         if self._process is not None:
+            self._end_keeper()
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def _end_keeper(self) -> None:
+        """End who would end the server; its process id may be somebody else's soon."""
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.communicate()
+            self._keeper = None
 
 
 @contextmanager
