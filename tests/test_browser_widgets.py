@@ -159,6 +159,13 @@ def test_a_counterexample_is_stepped_through(page):
     said(browser, "Step 1,")
 
 
+def test_an_answer_of_an_exercise_opens_its_execution_in_a_stepper(page):
+    answer = page.locator(".lk-check")
+    press(answer, "Step through it")
+    press(answer, "↷ redo")
+    said(answer.locator(".lk-stepper"), "Step 1,")
+
+
 def test_an_error_in_a_handler_is_shown_in_the_widget_and_the_next_click_works(page):
     broken = page.locator(".lk-stepper").last
     press(broken, "● A")
@@ -179,3 +186,6 @@ def test_without_its_kernel_a_widget_still_shows_what_it_showed(page, stepper):
     instead = page.locator(".lk-instead").filter(has_text="Stepper: you are the scheduler.").first
     instead.wait_for()
     assert "you can choose: A, B, crash:A, crash:B" in instead.inner_text()
+    answer = page.locator(".lk-instead").filter(has_text="Which worker still trusted").first
+    answer.wait_for()
+    assert "Step through it" not in answer.inner_text()

@@ -16,7 +16,7 @@ from labkit.exercises import (
     say_what_must_hold,
     why_again,
 )
-from labkit.exercises.answer import with_stepper
+from labkit.exercises.answer import Steppable
 from labkit.exercises.exercise import Exercise
 from labkit.watchdog import watchdog
 from tests.programs import COMPLETE
@@ -148,11 +148,18 @@ def test_the_answer_has_a_picture_and_the_line():
 
 def test_the_answer_opens_a_stepper_at_the_beginning_of_the_counterexample():
     answer = complete_once.check(starter)
-    view = with_stepper("words", answer.shown)
-    view.children[-1].click()
-    assert len(view.children) == 2
-    assert "widget-view" in str(answer._repr_mimebundle_())
-    assert "widget-view" not in str(complete_once.check(*complete_once.reference)._repr_mimebundle_())
+    shown = Steppable(answer, answer.shown)
+    shown.opener.click()
+    assert shown.message == ""
+    assert "lk-stepper" in shown.view.children[-1]._dom_classes
+    assert shown.text == repr(answer)
+
+
+def test_an_answer_without_an_execution_has_no_button(capsys):
+    complete_once.check(*complete_once.reference)._ipython_display_()
+    shown = capsys.readouterr().out
+    assert "holds in all" in shown
+    assert "Step through it" not in shown
 
 
 def test_the_answer_names_the_bounds_within_which_the_solution_holds():

@@ -44,7 +44,19 @@ def test_strict_nbval_accepts_it_and_notices_another_text(stored, tmp_path):
 def test_what_is_stored_has_text_and_html_for_each_widget_and_no_view(stored):
     notebook = nbformat.read(stored, as_version=4)
     assert "widget-view" not in stored.read_text()
-    for name in ("number", "choice", "words", "stepper", "parsons", "tuner", "hints", "quiz", "browser", "error"):
+    for name in (
+        "number",
+        "choice",
+        "words",
+        "stepper",
+        "parsons",
+        "tuner",
+        "hints",
+        "quiz",
+        "browser",
+        "error",
+        "answer",
+    ):
         (output,) = notebook.cells[number_of(name) - 1].outputs
         assert set(output.data) == {"text/plain", "text/html"}
 

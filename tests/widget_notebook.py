@@ -6,6 +6,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 CELLS = {
     "imports": """
 from labkit import explore
+from labkit.exercises import complete_once
 from labkit.widgets import Browser, Hints, Parsons, Prediction, Quiz, Stepper, Tuner, recap
 """,
     "scenario": """
@@ -71,6 +72,15 @@ Quiz([("Why do both mails go out?", answers, "both read nil")])
 """,
     "browser": """
 Browser(verdict)
+""",
+    "answer": """
+def check_then_set(r, job):
+    if r.get(f"job_status:{job}") != b"completed":
+        r.set(f"job_status:{job}", "completed")
+        r.rpush("outbox", job)
+
+
+complete_once.check(check_then_set)
 """,
     "error": """
 def fragile(lab):

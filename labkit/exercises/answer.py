@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import Any
 
 import ipywidgets as ipw
+from IPython.display import display
 
 from labkit.trace import Trace
 from labkit.verdict import Verdict
 from labkit.widgets import Stepper
+from labkit.widgets.shown import Shown, button
 
 
 @dataclass(frozen=True)
@@ -45,12 +46,12 @@ class Answer:
             parts += ["", self.shown.table(source=True)]
         return "\n".join(parts)
 
-    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+    def _ipython_display_(self) -> None:
         """In a live notebook, also a button that opens the execution in a stepper."""
-        bundle = {"text/plain": repr(self), "text/html": self._repr_html_()}
         if self.shown is None or self.shown.origin is None:
-            return bundle
-        return {**(with_stepper(bundle["text/html"], self.shown)._repr_mimebundle_() or {}), **bundle}
+            display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)  # type: ignore[no-untyped-call]
+        else:
+            Steppable(self, self.shown)._ipython_display_()
 
     def _repr_html_(self) -> str:
         parts = [f"<p><strong>{'✓' if self.passes else '✗'} {html.escape(self.message)}</strong></p>"]
@@ -61,14 +62,32 @@ class Answer:
         return "\n".join(parts)
 
 
-def with_stepper(words: str, trace: Trace) -> ipw.VBox:
-    """The answer as a view, with a stepper that is made when it is asked for."""
-    view = ipw.VBox([ipw.HTML(words)])
-    button = ipw.Button(description="Step through it", tooltip="Open this execution in a stepper; redo leads through.")
+class Steppable(Shown):
+    """An answer with a button that opens its execution in a stepper, which is made when it is asked for.
 
-    def open_it(_: ipw.Button) -> None:
-        view.children = (view.children[0], Stepper.of(trace).view)
+    Parameters
+    ----------
+    answer: the answer.
+    trace: the execution.
+    """
 
-    button.on_click(open_it)
-    view.children = (*view.children, button)
-    return view
+    def __init__(self, answer: Answer, trace: Trace) -> None:
+        super().__init__("check")
+        self.answer, self.trace = answer, trace
+        self.words = ipw.HTML(answer._repr_html_())
+        tooltip = "Open this execution in a stepper; redo leads through."
+        self.opener = button("Step through it", self.guarded(self._open), tooltip=tooltip)
+        self.show(self.words, self.opener, self.status)
+
+    def _open(self) -> None:
+        self.show(self.words, Stepper.of(self.trace).view)
+
+    @property
+    def text(self) -> str:
+        """The answer as plain text."""
+        return repr(self.answer)
+
+    @property
+    def static_html(self) -> str:
+        """The answer with its picture."""
+        return self.answer._repr_html_()
