@@ -59,3 +59,11 @@ def test_it_is_the_same_each_time_and_small():
     trace = explore(article_fix, crashes=1, pauses=1).counterexample
     assert lanes_svg(trace) == lanes_svg(trace)
     assert len(lanes_svg(trace)) < len(trace.lanes().html) / 4
+
+
+def test_two_pictures_on_a_page_share_no_pattern():
+    one, other = (lanes_svg(replay(article_fix, schedule)) for schedule in ("A clock B", "A clock B A"))
+    used = [set(re.findall(r"url\(#([^)]*)\)", svg)) for svg in (one, other)]
+    assert used[0] <= set(re.findall('pattern id="([^"]*)"', one))
+    assert all(used)
+    assert not used[0] & used[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from zlib import crc32
 
 from labkit.plots.intervals import Interval
 from labkit.plots.lanes import alt_text, ends_process
@@ -49,10 +50,13 @@ def lanes_svg(trace: Trace) -> str:
         f'<path d="{_HATCH[style.hatch]}" stroke="{style.color}" fill="none"/></pattern>'
         for place, style in hatches.items()
     )
+    drawn = f"<defs>{tiles}</defs>{''.join(parts)}"
+    # Browsers take a pattern of that name from the first picture of the page, and draw none if it is in a hidden tab.
+    drawn = drawn.replace("lk-hatch-", f"lk-hatch-{crc32(drawn.encode()):08x}-")
     return (
         f'<svg role="img" aria-label="{html.escape(alt_text(trace))}" viewBox="0 0 {width:.0f} {height:.0f}" '
         f'style="width:{width:.0f}px;max-width:100%;height:auto;background:{PAPER};border-radius:6px" '
-        f'font-family="{FONT}" font-size="{SIZE:.1f}"><defs>{tiles}</defs>{"".join(parts)}</svg>'
+        f'font-family="{FONT}" font-size="{SIZE:.1f}">{drawn}</svg>'
     )
 
 
