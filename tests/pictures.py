@@ -32,7 +32,9 @@ def labels(picture):
 def assert_readable(picture):
     """No label meets another or leaves the figure, none is tiny or lacks a glyph, and there is text for each reader."""
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # a missing glyph is one
+        warnings.simplefilter("error")  # a missing glyph is one, which `png` leaves unsaid
+        FigureCanvasAgg(picture.figure)
+        picture.figure.draw_without_rendering()
         picture.png()
     width, height = picture.figure.get_size_inches() * picture.figure.dpi
     found = labels(picture)

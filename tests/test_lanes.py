@@ -8,7 +8,7 @@ import pytest
 import redis
 
 from labkit import explore, replay
-from labkit.plots import style
+from labkit.plots import heatmap, progress_graph, style
 from labkit.plots.intervals import Interval, intervals
 from labkit.queues import VisibilityQueue
 from tests.pictures import assert_readable, contrast, texts
@@ -249,3 +249,16 @@ def test_a_violation_stands_behind_a_long_reply_that_is_cut():
         lab.always("nobody is inside", lambda: lab.inside("inside") == 0)
 
     assert replay(scenario, "A").table().splitlines()[1].endswith("vvv…  <-- breaks 'nobody is inside'")
+
+
+def prices(lab):
+    for name in "AB":
+        lab.worker(name, lambda r, mail: (r.set("price", "$5 or $7^2"), mail.send("注文 $\\x$")), lab.redis(), lab.mail)
+    lab.always("one mail 📧 of $5 for $x", lambda: lab.mail.count() <= 1)
+
+
+def test_a_dollar_is_a_dollar_and_a_letter_that_the_font_lacks_is_no_warning(recwarn):
+    for picture in (explore(prices).counterexample.lanes(), progress_graph(prices), heatmap(prices, executions=10)):
+        assert picture.png()
+        assert not any(text.get_parse_math() for axes in picture.figure.axes for text in axes.texts)
+    assert not recwarn.list

@@ -20,9 +20,9 @@ def canvas(width: float, height: float) -> tuple[Figure, Axes]:
 
 
 def write(axes: Axes, x: float, y: float, text: str, **style: object) -> None:
-    """Set text in a font of fixed width, vertically centred."""
+    """Set text in a font of fixed width, vertically centred; dollars in it are dollars and begin no formula."""
     style = {"fontfamily": MONOSPACE, "fontsize": FONT_SIZE, "color": INK, "va": "center", **style}
-    axes.text(x, y, text, **style)  # type: ignore[arg-type]
+    axes.text(x, y, text, parse_math=False, **style)  # type: ignore[arg-type]
 
 
 def area(axes: Axes, x: float, y: float, width: float, height: float, shade: Shade) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,10 @@ class Picture:
         """The picture as PNG, the same bytes for the same matplotlib."""
         FigureCanvasAgg(self.figure)
         out = io.BytesIO()
-        self.figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
+        with warnings.catch_warnings():
+            # A learner's word in another script is a box here; the text twin has it.
+            warnings.filterwarnings("ignore", "Glyph .* missing from font", UserWarning)
+            self.figure.savefig(out, format="png", dpi=DPI, metadata={"Software": None})
         return out.getvalue()
 
     def save(self, path: str | Path) -> None:
