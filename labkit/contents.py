@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from labkit.engine import Engine, State
 from labkit.frames import LONGEST_VALUE
+from labkit.stores.base import in_one_line
 from labkit.stores.sql import SqlDatabase
 from labkit.trace import shorten
 
@@ -48,7 +49,7 @@ def holdings(engine: Engine, state: State) -> list[Holding]:
         elif name != "clock":
             calls = engine.world.stores[slot].contents(state[slot])
             keys = [call.key for call in calls]
-            found += [Holding(name, key, _times(keys.count(key))) for key in dict.fromkeys(keys)]
+            found += [Holding(name, in_one_line(key), _times(keys.count(key))) for key in dict.fromkeys(keys)]
     return found
 
 
@@ -102,4 +103,4 @@ def _fitting(text: str) -> str:
 
 
 def _text(value: bytes) -> str:
-    return value.decode(errors="backslashreplace")
+    return in_one_line(value.decode(errors="backslashreplace"))

@@ -262,3 +262,26 @@ def test_a_dollar_is_a_dollar_and_a_letter_that_the_font_lacks_is_no_warning(rec
         assert picture.png()
         assert not any(text.get_parse_math() for axes in picture.figure.axes for text in axes.texts)
     assert not recwarn.list
+
+
+def letters(r, mail):
+    r.set("two\nlines", "a\tb\r\nc\x00\x1b[31m", ex=5)
+    r.get("two\nlines")
+    mail.send("Dear A,\n\nbye")
+
+
+def test_a_step_is_one_line_whatever_keys_and_values_there_are():
+    def scenario(lab):
+        lab.worker("A", letters, lab.redis(), lab.mail)
+        lab.always("no\nmail", lambda: lab.mail.count() == 0)
+
+    trace = explore(scenario).counterexample
+    assert [event.text for event in trace.events] == [
+        r"SET two\nlines a\tb\r\nc\x00\x1b[31m EX 5",
+        r"GET two\nlines",
+        r"mail.send(Dear A,\n\nbye)",
+    ]
+    assert trace.events[1].reply == r"a\tb\r\nc\x00\x1b[31m"
+    assert len(trace.table().splitlines()) == 1 + len(trace.events) + 2
+    assert "\\nmail" in str(texts(trace.lanes()))
+    assert_readable(trace.lanes())

@@ -238,3 +238,8 @@ def test_equal_contents_are_one_state_whatever_the_way_to_them():
     verdict = explore(stock(work, empty=lambda db, mail: db.execute("SELECT count(*) FROM done").fetchone() == (0,)))
     assert verdict.outcome == "holds"
     assert verdict.states < 60
+
+
+def test_a_question_mark_in_a_value_is_no_place_for_the_next_one():
+    trace = run(stock(lambda db, mail: db.execute("SELECT ? || ? || '!'", ("why?", 2))))
+    assert trace.events[0].text == "SELECT 'why?' || 2 || '!'"

@@ -10,6 +10,7 @@ import textwrap
 
 from labkit.plots.intervals import Interval, intervals
 from labkit.plots.style import CHARACTER, WIDEST, look
+from labkit.stores.base import in_one_line
 from labkit.trace import Event, Trace, shorten
 
 # Inches.
@@ -143,7 +144,7 @@ class Page:
         for life in self.lives:
             if life.store == store:
                 names.setdefault(life.first, []).append(life.name)
-        return {number: shorten(", ".join(each), MOST_CHARACTERS) for number, each in names.items()}
+        return {number: shorten(in_one_line(", ".join(each)), MOST_CHARACTERS) for number, each in names.items()}
 
     @property
     def has_outside(self) -> bool:
@@ -182,7 +183,7 @@ _LIVES = {"ttl": "a key lives", "deadline": "a message is hidden or a claim held
 def label(event: Event) -> str:
     """What an event says in its lane."""
     if event.kind == "clock":
-        gone = f"; gone: {', '.join(sorted(event.writes))}" if event.writes else ""
+        gone = f"; gone: {in_one_line(', '.join(sorted(event.writes)))}" if event.writes else ""
         return shorten(f"clock: {event.text}{gone}", 2 * MOST_CHARACTERS)
     if event.kind == "failover":
         return shorten(f"failover: {event.text}", 2 * MOST_CHARACTERS)
@@ -209,4 +210,4 @@ def line(event: Event) -> str:
 
 def broken_text(name: str) -> str:
     """What stands under an event that breaks a property."""
-    return f"✗ breaks: {name}"
+    return f"✗ breaks: {in_one_line(name)}"

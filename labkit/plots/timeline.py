@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from labkit.plots.intervals import intervals
+from labkit.stores.base import in_one_line
 from labkit.trace import Event, Trace
 
 WINDOW = (60, 180)  # seconds after a deploy in which a visibility timeout of a minute or two brings jobs back
@@ -127,7 +128,7 @@ def _marks(trace: Trace) -> list[Mark]:
         if event.kind == "call" and event.writes:
             again = event.writes[0] in done
             done.add(event.writes[0])
-            text = event.writes[0].replace(":", " ", 1)
+            text = in_one_line(event.writes[0]).replace(":", " ", 1)
             marks.append(Mark(worker, seconds, "again", f"{text} again") if again else Mark(worker, seconds, "effect"))
         marks += _lifecycle(event, worker, seconds)
     return marks

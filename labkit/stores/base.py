@@ -49,6 +49,11 @@ class Description:
     costs: int = 1
 
 
+def in_one_line(text: str) -> str:
+    """A learner's text as it can stand in a line: with line breaks and control characters as Python writes them."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
 class Store(Protocol):
     """One shared thing. Its states are numbered by content, so that equal contents have equal numbers.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from labkit.stores.base import FOR_EVER, Description
+from labkit.stores.base import FOR_EVER, Description, in_one_line
 from labkit.stores.scripts import script_text, script_title
 
 Command = tuple[bytes, ...]
@@ -100,12 +100,12 @@ def show(reply: Any) -> str:
     if reply is None:
         return "nil"
     if isinstance(reply, Exception):
-        return f"{type(reply).__name__}: {reply}"
+        return in_one_line(f"{type(reply).__name__}: {reply}")
     if isinstance(reply, (list, tuple)):
         return "[" + ", ".join(map(show, reply)) + "]"
     if isinstance(reply, dict):
         return "{" + ", ".join(f"{show(key)}: {show(value)}" for key, value in reply.items()) + "}"
-    return str(reply)
+    return in_one_line(str(reply))
 
 
 def _show_command(command: Command) -> str:
@@ -120,5 +120,5 @@ def _show_command(command: Command) -> str:
 
 
 def _text(word: bytes) -> str:
-    text = word.decode(errors="backslashreplace")
+    text = in_one_line(word.decode(errors="backslashreplace"))
     return f"{text[:8]}…" if _TOKEN.fullmatch(text) else text

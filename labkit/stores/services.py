@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from labkit.stores.base import Description, Interned, Outcome
+from labkit.stores.base import Description, Interned, Outcome, in_one_line
 
 READY_MADE = ("mail", "events")  # services that every lab has
 _VERB = {"mail": "send", "events": "publish"}
@@ -71,7 +71,8 @@ class ServiceLog:
         extra = [f"{name}={value}" for name, value in request.fields]
         if request.idempotency_key is not None:
             extra.append(f"idempotency_key={request.idempotency_key}")
-        return Description("call", f"{self.name}.{_VERB.get(self.name, 'call')}({', '.join([request.key, *extra])})")
+        words = in_one_line(", ".join([request.key, *extra]))
+        return Description("call", f"{self.name}.{_VERB.get(self.name, 'call')}({words})")
 
     def show_reply(self, request: Call, reply: Any) -> str:
         return str(reply)

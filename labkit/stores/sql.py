@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from labkit.stores.base import FOR_EVER, Description, Interned, Outcome
+from labkit.stores.base import FOR_EVER, Description, Interned, Outcome, in_one_line
 
 # A table as plain data: its name, and its rows with their row ids. Schema statements come first.
 Content = tuple[tuple[str, ...], tuple[tuple[str, tuple[Any, ...]], ...]]
@@ -203,16 +203,15 @@ class SqlDatabase:
 
 def show_statement(request: Statement) -> str:
     """A statement for people, with its values."""
-    text = " ".join(request.text.split())
-    for value in request.values:
-        text = text.replace("?", repr(value), 1)
-    return text
+    first, *rest = " ".join(request.text.split()).split("?")
+    values = [*map(repr, request.values), *"?" * len(rest)]
+    return first + "".join(value + part for value, part in zip(values, rest, strict=False))
 
 
 def show_result(request: Statement, reply: Any) -> str:
     """What a statement gave, for people."""
     if isinstance(reply, Exception):
-        return f"{type(reply).__name__}: {reply}"
+        return in_one_line(f"{type(reply).__name__}: {reply}")
     if request.verb in ("INSERT", "UPDATE", "DELETE", "REPLACE"):
         return f"{reply.rowcount} row{'s' * (reply.rowcount != 1)}"
     return ", ".join(map(str, reply.rows)) if reply.columns else "ok"
