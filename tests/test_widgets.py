@@ -42,6 +42,17 @@ def test_a_longer_way_to_the_goal_is_told_that_there_is_a_shorter_one():
     assert "yours: 7 steps; the shortest: 6 steps" in stepper.result.value
 
 
+def test_the_goal_that_is_reached_is_named_when_another_property_breaks_later():
+    def scenario(lab):
+        seen = lab.redis()
+        lab.worker("A", lambda r: r.incr("n") and r.incr("n"), lab.redis())
+        lab.always("below 1", lambda: int(seen.get("n") or 0) < 1)
+        lab.always("below 2", lambda: int(seen.get("n") or 0) < 2)
+
+    stepper = Stepper(scenario, "A A", breaks="below 1")
+    assert stepper.message.endswith("Goal reached: 'below 1' is broken.")
+
+
 def test_what_is_not_possible_has_its_button_disabled_and_the_reason_in_its_tooltip():
     stepper = Stepper(two_handlers, "A A A")
     assert stepper.buttons["A"].disabled

@@ -217,7 +217,8 @@ class Stepper(Shown):
         else:
             what = "Nothing has happened yet: you are the scheduler. Choose who steps."
         if self.is_reached:
-            return f"{what} Goal reached: {' and '.join(map(repr, broken or self.play.broken))} is broken.", "good"
+            reached = [self._breaks] if self._breaks is not None else broken or play.broken
+            return f"{what} Goal reached: {' and '.join(map(repr, reached))} is broken.", "good"
         if broken:
             return f"{what} This breaks {' and '.join(map(repr, broken))}.", "bad"
         if play.is_over:
