@@ -7,6 +7,7 @@ import pytest
 from labkit.errors import LabError
 from labkit.exercises import (
     all_exercises,
+    block_for_ever,
     build_the_world,
     complete_once,
     enough_fixes,
@@ -251,6 +252,14 @@ def test_properties_that_accept_everything_are_no_answer():
 @pytest.mark.parametrize("schedule", ["watcher A A watcher", "A watcher A watcher", "watcher A A A watcher"])
 def test_any_schedule_that_breaks_it_will_do(schedule):
     assert lose_the_status.check(schedule).passes
+
+
+def test_a_fault_that_the_task_does_not_name_is_no_way_to_break_it():
+    for exercise, schedule in ((block_for_ever, "lose:A B"), (lose_the_status, "watcher A lose:A watcher")):
+        answer = exercise.check(schedule)
+        assert answer.trace.violations
+        assert not answer.passes
+        assert "`lose:A` in it" in answer.message
 
 
 def test_a_schedule_is_shown_as_a_picture_with_or_without_success():

@@ -19,7 +19,7 @@ class WriteSchedule(Exercise):
     ----------
     scenario: the program.
     breaks: the name of the property that the schedule must break.
-    pauses, crashes: how many of each the schedule may have at most; None for any number of pauses.
+    crashes: how many the schedule may have at most. Other faults it may not have; time may pass whenever it can.
     missed: what to say when the schedule does not break the property.
     praise: what to say when it does.
     others: as for `Exercise`; starter and solution are texts such as `A B B A`.
@@ -36,13 +36,11 @@ class WriteSchedule(Exercise):
         breaks: str,
         missed: str,
         praise: str,
-        pauses: int | None = 0,
         crashes: int = 0,
         **others: Any,
     ) -> None:
         super().__init__(name, task, **others)
-        self.scenario, self.breaks, self.missed, self.praise = scenario, breaks, missed, praise
-        self.pauses, self.crashes = pauses, crashes
+        self.scenario, self.breaks, self.missed, self.praise, self.crashes = scenario, breaks, missed, praise, crashes
 
     def judge(self, schedule: Any) -> Answer:
         """Replay the schedule, and look whether it breaks the property."""
@@ -51,7 +49,10 @@ class WriteSchedule(Exercise):
             trace = replay(self.scenario, chosen)
         except ScheduleError as error:
             return Answer(False, f"This order cannot be: {error}.")
-        crashes = sum(event.kind == "crash" for event in trace.events)
+        other = next((choice for choice in chosen if choice.is_fault and choice.kind != "crash"), None)
+        if other is not None:
+            return Answer(False, f"Your order has `{other}` in it. That fault may not happen here.", None, trace)
+        crashes = sum(choice.kind == "crash" for choice in chosen)
         if crashes > self.crashes:
             most = f"at most {self.crashes}" if self.crashes else "none"
             return Answer(False, f"Crashes in your order: {crashes}. Here {most} may happen.", None, trace)
