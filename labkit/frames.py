@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from types import CodeType, FrameType
+from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType
 from typing import NamedTuple
 
 import redis
@@ -17,6 +17,7 @@ from labkit.source import is_learners_module
 from labkit.trace import shorten
 
 LONGEST_VALUE, MOST_ITEMS, DEEPEST = 60, 5, 2
+_PLAIN = (type(None), bool, int, float, str, bytes)  # and no kinds of them, whose `repr` may be a learner's code
 # What stands for a learner's code in scenarios that come with the lab: theirs, or else the parts that are taught.
 _SCENARIOS = ("labkit.incidents", "labkit.cases", "labkit.exercises")
 _TAUGHT = ("labkit.workers", "labkit.queues", "labkit.locks", "labkit.idempotency")
@@ -101,11 +102,11 @@ def source_of(code: CodeType) -> tuple[int, tuple[str, ...]]:
 
 def as_text(value: object, depth: int = 0) -> str:
     """A value in few words, the same in every process: no addresses, and no code of the learner's is run for it."""
-    if value is None or isinstance(value, (bool, int, float, str, bytes)):
-        return shorten(repr(value), LONGEST_VALUE)
-    if isinstance(value, Enum):
+    if isinstance(value, Enum):  # before numbers and texts, since it may be one of them as well
         return f"{type(value).__name__}.{value.name}"
-    if callable(value) and hasattr(value, "__name__"):
+    if type(value) in _PLAIN:
+        return shorten(repr(value), LONGEST_VALUE)
+    if isinstance(value, (FunctionType, MethodType, BuiltinFunctionType, type)):
         return f"function {value.__name__}"
     if isinstance(value, redis.Redis):
         return "a redis.Redis"
@@ -124,9 +125,11 @@ def _container(value: object, depth: int) -> str | None:
         shown = [f"{as_text(key, depth + 1)}: {as_text(part, depth + 1)}" for key, part in pairs[:MOST_ITEMS]]
         return "{" + _joined(shown, len(pairs)) + "}"
     if isinstance(value, (list, tuple, set, frozenset)):
-        items = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else list(value)
+        items = [as_text(part, depth + 1) for part in value]
+        if isinstance(value, (set, frozenset)):
+            items.sort()
         opening, closing = "[]" if isinstance(value, list) else "()" if isinstance(value, tuple) else "{}"
-        return opening + _joined([as_text(part, depth + 1) for part in items[:MOST_ITEMS]], len(items)) + closing
+        return opening + _joined(items[:MOST_ITEMS], len(items)) + closing
     if is_dataclass(value) and not isinstance(value, type):
         held = [(each.name, vars(value).get(each.name)) for each in fields(value) if hasattr(value, "__dict__")]
         plain = [f"{name}={as_text(part)}" for name, part in held if isinstance(part, (bool, int, float, str))]

@@ -1,5 +1,6 @@
 """An execution that is taken choice by choice, and back, and looked at in between."""
 
+import signal
 import threading
 
 import pytest
@@ -249,6 +250,7 @@ def test_a_schedule_that_does_not_fit_leaves_everything_as_it_was_what_was_undon
         ({"b", "a"}, "{'a', 'b'}"),
         ({"k": (1, None)}, "{'k': (1, None)}"),
         (len, "function len"),
+        (signal.SIGTERM, "Signals.SIGTERM"),
         (object(), "an object"),
         ("x" * 100, "'" + "x" * 58 + "…"),
         (Budgets(), "Budgets(crashes=0, lost_replies=0, pauses=0, polls=3, jumps…"),
@@ -256,6 +258,16 @@ def test_a_schedule_that_does_not_fit_leaves_everything_as_it_was_what_was_undon
 )
 def test_values_are_shown_in_few_words_without_addresses(value, text):
     assert as_text(value) == text
+
+
+def test_no_code_of_the_learners_runs_to_show_a_value():
+    def refuse(*_):
+        raise AssertionError("somebody looked")
+
+    own = {"__repr__": refuse, "__getattr__": refuse, "__call__": refuse, "__len__": refuse}
+    order, text = type("Order", (), own), type("Text", (str,), own)
+    assert as_text({order(), order()}) == "{an Order, an Order}"
+    assert as_text(text("x")) == "a Text"
 
 
 def test_a_scenario_that_cannot_be_built_says_so_at_once():
