@@ -283,6 +283,7 @@ def test_a_prediction_that_was_compared_stays(capsys):
     ("options", "said", "why"),
     [
         ({}, "ten", "'ten' is no number"),
+        ({}, "2,5", "'2,5' is no number"),
         ({}, " ", "Write your prediction"),
         ({"choices": ["twice", "lost"]}, "thrice", "not among the choices"),
     ],
@@ -294,7 +295,7 @@ def test_what_is_no_answer_to_the_question_is_refused_in_words(options, said, wh
 
 def test_numbers_are_read_as_people_write_them():
     guess = Prediction("How many?")
-    for written, meant in (("1,000", 1000), ("2.5", 2.5), ("30 %", 30), ("7", 7)):
+    for written, meant in (("1,000", 1000), ("1,000,000", 1e6), ("2.5", 2.5), ("30 %", 30), ("7", 7)):
         guess.answer(written)
         assert guess.value == meant
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
 Said = float | str
 UNSAID = "no prediction"
+_COMMA_OF_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")  # `2,5` is no 25
 _kept: dict[str, Prediction] = {}  # by question, in the order in which they were asked: those of this kernel
 
 
@@ -89,7 +91,7 @@ class Prediction(Shown):
         if self.is_text:
             return words
         try:
-            number = float(words.replace(",", "").removesuffix("%"))
+            number = float(_COMMA_OF_THOUSANDS.sub("", words).removesuffix("%"))
         except ValueError:
             raise NoPrediction(f"{words!r} is no number; write one such as 10") from None
         return int(number) if number.is_integer() else number
