@@ -6,10 +6,12 @@ import time
 
 import pytest
 import redis
+from matplotlib.colors import to_hex
 
 from labkit import explore, replay
 from labkit.plots import heatmap, progress_graph, style
 from labkit.plots.intervals import Interval, intervals
+from labkit.plots.page import Page
 from labkit.queues import VisibilityQueue
 from tests.pictures import assert_readable, contrast, texts
 from tests.programs import LOCK, article_fix, naive
@@ -24,6 +26,41 @@ def test_every_command_and_effect_stands_in_the_picture():
     assert shown.count("events.publish(job-1)") == 2
     assert shown.count("events") == 2
     assert "✗ breaks: the event is published at most once" in shown
+
+
+def boxes(picture):
+    """The face and the pattern of each bar and alarm of a picture."""
+    return [
+        (to_hex(patch.get_facecolor()).upper(), patch.get_hatch() or "") for patch in picture.figure.axes[0].patches
+    ]
+
+
+def test_a_row_that_breaks_a_property_lies_on_alarm_paper():
+    assert boxes(explore(naive).counterexample.lanes()).count((style.ALARM_PAPER, "")) == 1
+
+
+def test_a_belief_in_a_lock_is_a_bar_in_the_pattern_of_its_worker_and_a_section_a_solid_one():
+    picture = replay(article_fix, "A clock B").lanes()
+    for place in (0, 1):
+        look = style.look(place)
+        assert boxes(picture).count((style.PAPER, look.hatch)) == 2  # the belief, and the key in Redis
+        assert boxes(picture).count((look.color, "")) == 1
+
+
+def test_the_clocks_row_names_the_keys_that_are_gone():
+    assert f"clock: 30 s pass; gone: {LOCK}" in texts(replay(article_fix, EXPIRY).lanes())
+
+
+def test_a_lane_ends_where_its_worker_returns_or_is_killed():
+    for schedule in ("A A A crash:A B", "A crash:A clock B B B B B"):
+        trace = replay(article_fix, schedule)
+        page = Page(trace, source=False)
+        lanes = [line for line in trace.lanes().figure.axes[0].lines if len(line.get_ydata()) == 2]
+        ends = {line.get_color(): line.get_ydata()[1] for line in lanes if line.get_linewidth() == 1.6}
+        for place, name in enumerate("AB"):
+            gone = [event for event in trace.events if event.worker == name and (event.ending or event.kind == "crash")]
+            end = page.rows[gone[-1].number] if gone else page.bottom
+            assert ends[style.look(place).color] == end
 
 
 def test_the_source_line_stands_beside_each_step_on_request():
@@ -171,6 +208,8 @@ def test_every_fault_has_its_words_and_its_mark():
     markers = [line.get_marker() for line in picture.figure.axes[0].lines]
     assert markers.count("x") == 2  # lost replies
     assert markers.count("X") == 1  # a death
+    dark = [line for line in picture.figure.axes[0].lines if line.get_markeredgecolor() == style.DARK_ALARM]
+    assert sum(line.get_marker() == style.look(1).marker for line in dark) == 2  # a signal and a jump of B
     said = " ".join(texts(picture))
     assert "✗ before a store: it was done, and the reply is lost" in said
     assert "empty bar: a transaction is open" in said

@@ -1,15 +1,17 @@
 """The lane diagram as SVG: what the picture says, in the same places."""
 
 import re
+import time
 from xml.etree import ElementTree
 
 import pytest
 
-from labkit import explore, replay
-from labkit.plots.lanes_svg import FONT, lanes_svg
+from labkit import explore, replay, run
+from labkit.plots.lanes_svg import FONT, INCH, lanes_svg
 from labkit.plots.style import look
 from tests.pictures import texts
 from tests.programs import article_fix, naive
+from tests.test_lanes import FAULTS, every_fault
 
 NAME = "{http://www.w3.org/2000/svg}"
 
@@ -23,6 +25,63 @@ def parsed(trace):
 def test_the_words_are_those_of_the_picture(schedule):
     trace = replay(article_fix, schedule)
     words = [text.text for text in parsed(trace).iter(f"{NAME}text")]
+    assert sorted(words) == sorted(texts(trace.lanes()))
+
+
+def of_the_picture(trace):
+    """Its bars and alarms, lanes and crosses: where each is in pixels, and whether a bar has a pattern."""
+    (axes,) = trace.lanes().figure.axes
+    boxes = [(*patch.get_xy(), patch.get_width(), patch.get_height(), patch.get_hatch()) for patch in axes.patches]
+    lanes = [line.get_xydata().ravel() for line in axes.lines if line.get_linewidth() == 1.6]
+    marks = [line.get_marker() for line in axes.lines]
+    return (
+        sorted((*(f"{number * INCH:.1f}" for number in box), bool(hatch)) for *box, hatch in boxes),
+        sorted(tuple(f"{number * INCH:.1f}" for number in lane) for lane in lanes),
+        [marks.count("X"), marks.count("x")],
+    )
+
+
+def of_the_svg(trace):
+    """The same of the SVG."""
+    svg = parsed(trace)
+    boxes = [box for box in svg.iter(f"{NAME}rect") if box.get("stroke")]
+    lanes = [line for line in svg.iter(f"{NAME}line") if line.get("stroke-width") == "2.4"]
+    dead = [shape for shape in svg.iter(f"{NAME}polygon") if len(shape.get("points").split()) == 12]
+    lost = [path for path in svg.iter(f"{NAME}path") if path.get("stroke-width") == "3"]
+    return (
+        sorted((*map(box.get, ("x", "y", "width", "height")), box.get("fill").startswith("url")) for box in boxes),
+        sorted(tuple(map(line.get, ("x1", "y1", "x2", "y2"))) for line in lanes),
+        [len(dead), len(lost)],
+    )
+
+
+def set_up_key(lab):
+    lab.redis().set("k", 1, ex=60)
+    lab.worker("A", lambda r: r.get("k"), lab.redis())
+
+
+@pytest.mark.parametrize(
+    ("scenario", "schedule"),
+    [
+        (article_fix, "A clock B A A A A"),
+        (article_fix, "A A A crash:A B"),
+        (article_fix, "A A lose:A"),
+        (every_fault, FAULTS),
+        (set_up_key, "A"),
+    ],
+)
+def test_bars_alarms_lanes_and_crosses_are_where_the_picture_has_them(scenario, schedule):
+    trace = replay(scenario, schedule)
+    assert of_the_svg(trace) == of_the_picture(trace)
+
+
+def test_a_long_time_is_cut_as_in_the_picture():
+    def scenario(lab):
+        lab.worker("A", lambda r: time.sleep(1234.56) or r.get("k"), lab.redis())
+
+    trace = run(scenario)
+    words = [text.text for text in parsed(trace).iter(f"{NAME}text")]
+    assert "   1 1234.56…" in words
     assert sorted(words) == sorted(texts(trace.lanes()))
 
 

@@ -17,7 +17,7 @@ from labkit.plots.page import (
     GUTTER,
     HEADER,
     LEGEND_ROW,
-    LIFE,
+    LIFE_BAR,
     PADDING,
     ROW,
     TITLES,
@@ -26,6 +26,7 @@ from labkit.plots.page import (
     effect,
     label,
     line,
+    number_and_time,
 )
 from labkit.plots.style import (
     ALARM,
@@ -38,7 +39,7 @@ from labkit.plots.style import (
     QUIET,
     look,
 )
-from labkit.trace import Event, Trace, shorten
+from labkit.trace import Event, Trace
 
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
 
@@ -71,12 +72,7 @@ def _draw_lanes(axes: Axes, page: Page) -> None:
         x, style = page.marker_at(worker), look(page.trace.index_of(worker))
         axes.plot([x], [HEADER / 2], style.marker, color=style.color, markeredgecolor=INK, markersize=8)
         write(axes, x + 0.14, HEADER / 2, page.title_of(worker), fontweight="bold")
-        end = page.bottom
-        for event in page.trace.events:
-            own = event.worker == worker and event.ending is not None
-            if own or (event.choice.process == worker.partition("/")[0] and ends_process(event)):
-                end = page.rows[event.number]
-        axes.plot([x, x], [HEADER, end], color=style.color, linewidth=1.6, zorder=1)
+        axes.plot([x, x], [HEADER, page.lane_end(worker)], color=style.color, linewidth=1.6, zorder=1)
     for store, x in page.stores.items():
         write(axes, x, HEADER / 2, TITLES[store], fontweight="bold")
         axes.plot([x, x], [HEADER, page.bottom], color=FAINT, linewidth=1.6, zorder=1)
@@ -94,20 +90,19 @@ def _draw_bar(axes: Axes, page: Page, interval: Interval) -> None:
     """What a worker believes: it holds a lock (hatched), is in a section (plain) or in a transaction (empty)."""
     assert interval.worker is not None
     style = look(page.trace.index_of(interval.worker))
-    x = page.left[interval.worker] + page.slot(interval) * BAR * 1.7
-    top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
+    top, height = page.span(interval)
     hatch = style.hatch if interval.kind == "hold" else ""
     face = style.color if interval.kind == "section" else PAPER
-    axes.add_patch(Rectangle((x, top), BAR, end - top, facecolor=face, edgecolor=style.color, hatch=hatch, zorder=2))
+    corner = page.bar_at(interval), top
+    axes.add_patch(Rectangle(corner, BAR, height, facecolor=face, edgecolor=style.color, hatch=hatch, zorder=2))
 
 
 def _draw_life(axes: Axes, page: Page, interval: Interval) -> None:
     """A key that will expire or a message that is hidden, in its store's lane, looking like the worker that did it."""
-    index = page.trace.index_of(interval.worker) if interval.worker in page.trace.actors else 6
-    style = look(index)
-    x = page.stores[interval.store] + 0.12 + page.slot(interval) * LIFE
-    top, end = page.rows[interval.first], page.rows[interval.last] if interval.ended != "open" else page.bottom
-    box = Rectangle((x, top), 0.13, end - top, facecolor=PAPER, edgecolor=style.color, hatch=style.hatch, zorder=2)
+    style = look(page.look_of_life(interval))
+    top, height = page.span(interval)
+    corner = page.life_at(interval), top
+    box = Rectangle(corner, LIFE_BAR, height, facecolor=PAPER, edgecolor=style.color, hatch=style.hatch, zorder=2)
     axes.add_patch(box)
 
 
@@ -119,7 +114,7 @@ def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
         axes.add_patch(
             Rectangle((0.05, y - ROW / 2), *size, facecolor=ALARM_PAPER, edgecolor=ALARM, linewidth=1.4, zorder=0)
         )
-    write(axes, 0.1, y, f"{event.number:>4} {shorten(event.seconds, 8):>7}", color=QUIET)
+    write(axes, 0.1, y, number_and_time(event), color=QUIET)
     if event.worker is None:
         axes.plot([GUTTER, page.width - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
         write(axes, page.label_at(event), y, label(event), bbox=_paper(broken), zorder=4, fontweight=_weight(event))
@@ -162,11 +157,6 @@ def _draw_step(axes: Axes, page: Page, event: Event, y: float) -> None:
 def _draw_legend(axes: Axes, page: Page) -> None:
     for row, text in enumerate(page.legend):
         write(axes, 0.1, page.bottom + 0.17 + row * LEGEND_ROW, text, fontsize=FONT_SIZE - 1, color=QUIET)
-
-
-def ends_process(event: Event) -> bool:
-    """Whether a worker is gone after an event, with all its threads."""
-    return event.kind == "crash" or (event.ending is not None and "/" not in (event.worker or ""))
 
 
 def _weight(event: Event) -> str:

@@ -6,9 +6,23 @@ import html
 from zlib import crc32
 
 from labkit.plots.intervals import Interval
-from labkit.plots.lanes import alt_text, ends_process
-from labkit.plots.page import BAR, GUTTER, HEADER, LEGEND_ROW, PADDING, ROW, TITLES, Page, broken_text, effect, label
-from labkit.plots.page import LIFE as LIFE_ROOM
+from labkit.plots.lanes import alt_text
+from labkit.plots.page import (
+    BAR,
+    GUTTER,
+    HEADER,
+    LEGEND_ROW,
+    LIFE_BAR,
+    OF_THE_SET_UP,
+    PADDING,
+    ROW,
+    TITLES,
+    Page,
+    broken_text,
+    effect,
+    label,
+    number_and_time,
+)
 from labkit.plots.style import ALARM, ALARM_PAPER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
 from labkit.trace import Event, Trace
 
@@ -44,7 +58,7 @@ def lanes_svg(trace: Trace) -> str:
     for row, words in enumerate(page.legend):
         parts.append(_text(0.1, page.bottom + 0.17 + row * LEGEND_ROW, words, QUIET, small=True))
     width, height = page.width * INCH, page.height * INCH
-    hatches = {place: look(place) for place in range(len(trace.workers))}
+    hatches = {place: look(place) for place in {*range(len(trace.workers)), OF_THE_SET_UP}}
     tiles = "".join(
         f'<pattern id="lk-hatch-{place}" width="6" height="6" patternUnits="userSpaceOnUse">'
         f'<path d="{_HATCH[style.hatch]}" stroke="{style.color}" fill="none"/></pattern>'
@@ -64,12 +78,7 @@ def _lanes(page: Page) -> list[str]:
     parts = [_text(0.1, HEADER / 2, "step   time", QUIET)]
     for worker in page.trace.actors:
         x, place = page.marker_at(worker), page.trace.index_of(worker)
-        end = page.bottom
-        for event in page.trace.events:
-            own = event.worker == worker and event.ending is not None
-            if own or (event.choice.process == worker.partition("/")[0] and ends_process(event)):
-                end = page.rows[event.number]
-        parts.append(_line(x, HEADER, x, end, look(place).color, 1.6))
+        parts.append(_line(x, HEADER, x, page.lane_end(worker), look(place).color, 1.6))
         parts.append(_marker(x, HEADER / 2, look(place).marker, look(place).color))
         parts.append(_text(x + 0.14, HEADER / 2, page.title_of(worker), bold=True))
     for store, x in page.stores.items():
@@ -85,23 +94,15 @@ def _bar(page: Page, interval: Interval) -> str:
     """What a worker believes: it holds a lock (hatched), is in a section (plain) or in a transaction (empty)."""
     assert interval.worker is not None
     place = page.trace.index_of(interval.worker)
-    x = page.left[interval.worker] + page.slot(interval) * BAR * 1.7
     fill = {"hold": f"url(#lk-hatch-{place})", "section": look(place).color}.get(interval.kind, PAPER)
-    return _rectangle(x, *_span(page, interval), BAR, look(place).color, fill)
+    return _rectangle(page.bar_at(interval), *page.span(interval), BAR, look(place).color, fill)
 
 
 def _life(page: Page, interval: Interval) -> str:
     """A key that will expire or a message that is hidden, in its store's lane, looking like the worker that did it."""
-    is_known = interval.worker in page.trace.actors
-    place = page.trace.index_of(interval.worker) if is_known and interval.worker else 6
-    x = page.stores[interval.store] + 0.12 + page.slot(interval) * LIFE_ROOM
-    fill = f"url(#lk-hatch-{place})" if is_known else PAPER
-    return _rectangle(x, *_span(page, interval), 0.13, look(place).color, fill)
-
-
-def _span(page: Page, interval: Interval) -> tuple[float, float]:
-    top, end = page.rows[interval.first], page.bottom if interval.ended == "open" else page.rows[interval.last]
-    return top, end - top
+    place = page.look_of_life(interval)
+    left, fill = page.life_at(interval), f"url(#lk-hatch-{place})"
+    return _rectangle(left, *page.span(interval), LIFE_BAR, look(place).color, fill)
 
 
 def _alarm(page: Page, event: Event) -> str:
@@ -113,7 +114,7 @@ def _alarm(page: Page, event: Event) -> str:
 def _event(page: Page, event: Event) -> list[str]:
     y, broken, parts = page.rows[event.number], page.broken_by(event), []
     paper = ALARM_PAPER if broken else PAPER
-    parts.append(_text(0.1, y, f"{event.number:>4} {event.seconds:>7}", QUIET))
+    parts.append(_text(0.1, y, number_and_time(event), QUIET))
     for store in page.stores:
         if event.number in page.names_at(store):
             x = page.stores[store] + page.names_room(store)

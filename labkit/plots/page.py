@@ -18,7 +18,8 @@ ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075
 LEGEND_ROW = 0.19
 MOST_CHARACTERS = 46  # of a command in its lane; the table has it in full
 MOST_REPLY = 18  # of them, for a reply to a long command
-LIFE = 0.2  # from one bar beside a store to the next
+LIFE, LIFE_BAR = 0.2, 0.13  # from one bar beside a store to the next, and the width of each
+OF_THE_SET_UP = 6  # the place of the look of what no worker caused
 TITLES = {"redis": "Redis", "sql": "SQL"}
 
 
@@ -103,6 +104,33 @@ class Page:
         """Where a worker's lane is."""
         return self.left[worker] + self.bar_room(worker)
 
+    def lane_end(self, actor: str) -> float:
+        """How far down an actor's lane goes: to the event with which it ends, alone or with its process."""
+        end = self.bottom
+        for event in self.trace.events:
+            own = event.worker == actor and event.ending is not None
+            if own or (event.choice.process == actor.partition("/")[0] and _ends_process(event)):
+                end = self.rows[event.number]
+        return end
+
+    def bar_at(self, bar: Interval) -> float:
+        """The left edge of a worker's bar, beside its lane."""
+        assert bar.worker is not None
+        return self.left[bar.worker] + self.slot(bar) * BAR * 1.7
+
+    def look_of_life(self, life: Interval) -> int:
+        """The place of the look in which it is drawn: that of the worker that caused it, or one for the set-up."""
+        return self.trace.index_of(life.worker) if life.worker in self.trace.actors else OF_THE_SET_UP
+
+    def life_at(self, life: Interval) -> float:
+        """The left edge of the bar of what lives in a store, in the store's lane."""
+        return self.stores[life.store] + 0.12 + self.slot(life) * LIFE
+
+    def span(self, interval: Interval) -> tuple[float, float]:
+        """The upper edge of an interval's bar, and its height."""
+        end = self.bottom if interval.ended == "open" else self.rows[interval.last]
+        return self.rows[interval.first], end - self.rows[interval.first]
+
     def label_at(self, event: Event) -> float:
         """Where an event's words start."""
         if self.words is not None:
@@ -178,6 +206,16 @@ class Page:
 _SHAPES = {"o": "circle", "s": "square", "^": "triangle", "D": "diamond", "v": "flipped triangle", "P": "cross"}
 _SHAPES["*"] = "star"
 _LIVES = {"ttl": "a key lives", "deadline": "a message is hidden or a claim held"}
+
+
+def _ends_process(event: Event) -> bool:
+    """Whether a worker is gone after an event, with all its threads."""
+    return event.kind == "crash" or (event.ending is not None and "/" not in (event.worker or ""))
+
+
+def number_and_time(event: Event) -> str:
+    """What stands at the left edge of an event's row."""
+    return f"{event.number:>4} {shorten(event.seconds, 8):>7}"
 
 
 def label(event: Event) -> str:
