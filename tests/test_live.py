@@ -1,5 +1,6 @@
 """Scenarios for real: processes, signals and servers, and a trace that is like any other."""
 
+import gc
 import json
 import os
 import signal
@@ -381,6 +382,17 @@ def test_placeholders_are_those_of_psycopg_but_inside_of_strings(text, expected)
 
 
 # ---- nobody is left behind
+
+
+def test_a_run_leaves_no_file_open(redis_url):
+    def open_files():
+        gc.collect()  # connections of clients that nobody has any more
+        return len(os.listdir("/dev/fd"))
+
+    live(scenarios.two_mails, redis_url)
+    before = open_files()
+    live(scenarios.two_mails, redis_url)
+    assert open_files() == before
 
 
 def test_after_a_real_ctrl_c_a_run_removes_what_it_made(redis_url):

@@ -41,6 +41,10 @@ class FileSink:
         """Append a line with one system call: no buffer of this process has it afterwards."""
         os.write(self._file, line.encode() + b"\n")
 
+    def close(self) -> None:
+        """Close it in this process; one that was forked before has its own."""
+        os.close(self._file)
+
 
 class Journal:
     """The notes of one process.

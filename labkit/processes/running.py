@@ -95,11 +95,14 @@ class Crew:
             work(self._scenario, part, self._wait_for_the_others)
 
         process = self._fork.Process(target=main, name=name, daemon=True)
-        with warnings.catch_warnings():  # a notebook's kernel has threads; they hold nothing that a worker needs
-            warnings.simplefilter("ignore", DeprecationWarning)
-            sys.stdout.flush()
-            self._before_fork()
-            process.start()
+        try:
+            with warnings.catch_warnings():  # a notebook's kernel has threads; they hold nothing that a worker needs
+                warnings.simplefilter("ignore", DeprecationWarning)
+                sys.stdout.flush()
+                self._before_fork()
+                process.start()
+        finally:
+            sink.close()
         self.processes[name] = process
 
     def _wait_for_the_others(self) -> None:
