@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
@@ -280,6 +281,14 @@ def test_what_is_gathered_at_the_end_comes_with_the_trace(redis_url):
 
 def test_a_note_that_was_cut_short_is_left_out():
     assert [note["n"] for note in notes_of(['{"n": 1}', '{"n": 2}', '{"n": 3'])] == [1, 2]
+
+
+def test_a_wall_clock_that_is_set_meanwhile_does_not_end_a_run(redis_url, monkeypatch):
+    set_by_an_hour = SimpleNamespace(monotonic=time.monotonic, time_ns=lambda: time.time_ns() + 3_600 * 10**9)
+    monkeypatch.setattr(one_run, "time", set_by_an_hour)
+    trace = live(scenarios.one_after_the_other, redis_url)
+    assert trace.over
+    assert trace.seconds < 3_600
 
 
 def test_time_passes_in_a_live_run_and_a_sleep_is_a_step(redis_url):

@@ -48,6 +48,7 @@ class Run:
     guests: Guests
     folder: Path
     pending: list[LiveFault] = field(default_factory=list)  # the faults that are to come
+    began: float = 0.0  # on the monotonic clock: the wall clock, which events have their times from, may be set
 
     def go(self, faults: list[LiveFault], seconds: float, until: Callable[[], object] | None) -> LiveTrace:
         """Let the workers run, and gather what they leave behind."""
@@ -58,9 +59,9 @@ class Run:
             for name in here:
                 if name not in started_later(faults):
                     crew.start(name, steps_that_end(faults, name))
-            start = crew.let_go(len(crew.processes))
+            start, self.began = crew.let_go(len(crew.processes)), time.monotonic()
             self.guests.let_go()
-            over = self._watch(crew, faults, start, seconds, until)
+            over = self._watch(crew, faults, seconds, until)
             waiting = (*crew.alive(), *self.guests.alive())
             if over:
                 crew.stop()
@@ -79,14 +80,12 @@ class Run:
         """Where a worker's journal is."""
         return self.folder / f"{worker}.journal"
 
-    def _watch(
-        self, crew: Crew, faults: list[LiveFault], start: int, seconds: float, until: Callable[[], object] | None
-    ) -> bool:
+    def _watch(self, crew: Crew, faults: list[LiveFault], seconds: float, until: Callable[[], object] | None) -> bool:
         """Be there until the run is over; returns whether it came to an end, or time was up."""
         finite = [name for name, plan in self.lab.workers.items() if not plan.forever]
         pending = self.pending = [fault for fault in faults if fault.step is None]
         quiet_since: float | None = None
-        while (elapsed := (time.time_ns() - start) / 1e9) < seconds:
+        while (elapsed := time.monotonic() - self.began) < seconds:
             self.observer.look()
             self.guests.serve()
             for fault in [fault for fault in pending if fault.is_due(elapsed)]:
@@ -143,7 +142,7 @@ class Run:
             looked_at=how,
             looks=self.observer.looks,
             notes=not_done(faults, self.pending, in_words, shifted),
-            seconds=(time.time_ns() - start) / 1e9,
+            seconds=time.monotonic() - self.began,
         )
 
     def _notes(self, name: str) -> Iterator[dict[str, Any]]:
