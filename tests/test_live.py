@@ -118,6 +118,73 @@ def test_a_step_after_which_a_worker_is_killed_is_in_the_trace_and_nothing_later
     assert [each.property for each in trace.violations] == ["a completed job's event was published"]
 
 
+def test_a_killed_worker_is_in_no_section_from_its_death_on_however_late_that_is_noticed(redis_url):
+    here, there = os.pipe()
+    seen = redis.Redis.from_url(redis_url)
+
+    def scenario(lab):
+        def first(r):
+            with lab.section("stock"):
+                r.incr("inside")
+
+        def second(r):
+            os.close(there)
+            os.read(here, 1)  # until A is dead, and its end of the pipe closed with it
+            with lab.section("stock"):
+                r.incr("through")
+
+        lab.worker("A", first, lab.redis())
+        lab.worker("B", second, lab.redis())
+        lab.always("one inside", lambda: lab.inside("stock") <= 1)
+
+    def notices_late():
+        if not ends:
+            ends.append(os.close(there))
+            until(lambda: list(seen.scan_iter("labkit:*:through")))
+
+    ends = []
+    trace = live(scenario, redis_url, faults=[("kill", "A", "step 1")], until=notices_late)
+    os.close(here)
+    assert trace.exits["A"] == "was killed by SIGKILL"
+    assert not trace.violations, trace
+
+
+def test_a_kill_that_comes_when_its_worker_has_just_ended_is_no_crash(redis_url):
+    here, there = os.pipe()
+
+    def scenario(lab):
+        lab.worker("A", lambda r: r.incr("n"), lab.redis())
+
+    def has_ended_unnoticed():
+        if not ends:
+            ends.append(os.close(there))
+            os.read(here, 1)  # until A is gone
+        return True
+
+    ends = []
+    trace = live(scenario, redis_url, faults=[("kill", "A", has_ended_unnoticed)])
+    os.close(here)
+    assert trace.exits["A"] == "returned"
+    assert [event.kind for event in trace.events] == ["command"]
+
+
+def test_a_signal_that_a_worker_survived_is_in_the_trace_of_one_that_was_killed_later(redis_url):
+    seen = redis.Redis.from_url(redis_url)
+
+    def scenario(lab):
+        def work(r):
+            signal.signal(signal.SIGTERM, lambda *_: None)
+            r.incr("first")
+            r.incr("second")
+            r.blpop("never")
+
+        lab.worker("A", work, lab.redis(), signals=1)
+
+    faults = [("term", "A", "step 1"), ("kill", "A", lambda: list(seen.scan_iter("labkit:*:second")))]
+    trace = live(scenario, redis_url, faults=faults)
+    assert [event.kind for event in trace.events if event.kind != "command"] == ["signal", "crash"]
+
+
 @pytest.mark.parametrize("drains", [True, False])
 def test_sigterm_kills_a_worker_unless_it_drains(redis_url, drains):
     seen = redis.Redis.from_url(redis_url)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Collection, Iterable, Mapping
 
 from labkit import errors
@@ -11,17 +12,20 @@ from labkit.processes.merging import Mark, Story
 from labkit.processes.running import Exit
 
 KILLED = "was killed by SIGKILL"
+_KINDS = {-signal.SIGKILL: "crash", -signal.SIGTERM: "signal"}
 
 
-def marks_of_the_end(name: str, story: Story, code: int, at: int, marks: list[Mark]) -> list[Mark]:
-    """The marks of signals that nobody here sent: a worker's own, or somebody else's."""
-    if code >= 0 and story.signalled is None:
+def without_the_late(marks: Iterable[Mark], exits: Mapping[str, Exit]) -> list[Mark]:
+    """The marks, but those of kills that came when their worker had just ended by itself."""
+    return [mark for mark in marks if mark.kind != "crash" or exits[mark.worker].code == -signal.SIGKILL]
+
+
+def marks_of_strangers(name: str, ended: Exit, marks: Iterable[Mark]) -> list[Mark]:
+    """The mark of a signal that ended a worker, if neither the lab nor the worker itself sent it."""
+    kind = _KINDS.get(ended.code)
+    if kind is None or any(mark.worker == name and mark.kind == kind for mark in marks):
         return []
-    kind = {-9: "crash", -15: "signal"}.get(code, "signal" if story.signalled is not None else "")
-    sent = [mark for mark in marks if mark.worker == name and mark.kind == kind]
-    if not kind or sent:
-        return []
-    return [Mark(story.signalled.at if story.signalled is not None else at, name, kind, deadly=False)]
+    return [Mark(ended.at, name, kind, deadly=False)]
 
 
 def settled(marks: list[Mark], stories: Mapping[str, Story], terminated: Collection[str]) -> list[Mark]:
@@ -53,7 +57,7 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
     endings = [step.event.ending for step in story.steps if step.event.ending is not None]
     if endings:
         return str(endings[-1])
-    words = {-9: KILLED, -15: "was killed by SIGTERM", 0: "returned"}
+    words = {-signal.SIGKILL: KILLED, -signal.SIGTERM: "was killed by SIGTERM", 0: "returned"}
     return words.get(ended.code, f"ended with {ended.code}")
 
 

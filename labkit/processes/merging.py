@@ -7,6 +7,7 @@ under way at the same time, the server may have served the later one first: that
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -65,12 +66,14 @@ class Story:
     steps: in the order of the notes.
     stays: in critical sections.
     ended: whether the worker came to the end of its function.
+    signals: those that it sent to itself, as a fault after so many steps does.
+    complaint: the kind and the message of an error of the lab.
     """
 
     steps: list[Step] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
     ended: bool = False
-    signalled: Mark | None = None
+    signals: list[Mark] = field(default_factory=list)
     complaint: tuple[str, str] | None = None
 
 
@@ -81,7 +84,8 @@ def story_of(worker: str, notes: Iterable[dict[str, Any]], gone: int, killed: bo
     ----------
     worker: its name.
     notes: its journal.
-    gone: when its process was gone, in nanoseconds since 1970.
+    gone: when its process was gone, in nanoseconds since 1970. Of one that was killed: the last that is known of its
+        life, besides its notes. When that was noticed is too late: its lock may have ended, and be another's by then.
     killed: whether a fault ended it: what it had asked for and had no reply to may have taken effect.
     """
     story = Story()
@@ -90,6 +94,7 @@ def story_of(worker: str, notes: Iterable[dict[str, Any]], gone: int, killed: bo
     printed = ""
     for note in notes:
         what = note["what"]
+        gone = max(gone, note["at"])
         if what == "sent":
             open_requests[note["number"]] = note
         elif what == "void":
@@ -112,7 +117,8 @@ def story_of(worker: str, notes: Iterable[dict[str, Any]], gone: int, killed: bo
         elif what == "ended":
             _end(story, Ending(note["error"], line_of(note["line"])))
         elif what == "signalled":
-            story.signalled = Mark(note["at"], worker, "", deadly=False)
+            kind = "crash" if note["signal"] == signal.SIGKILL else "signal"
+            story.signals.append(Mark(note["at"], worker, kind, deadly=False))
         elif what == "complained":
             story.complaint = note["kind"], note["message"]
         if story.steps:

@@ -12,7 +12,14 @@ from typing import Any
 import redis
 
 from labkit.lab import Scenario
-from labkit.processes.endings import as_raised, exit_in_words, marks_of_the_end, not_done, settled
+from labkit.processes.endings import (
+    as_raised,
+    exit_in_words,
+    marks_of_strangers,
+    not_done,
+    settled,
+    without_the_late,
+)
 from labkit.processes.faults import START, LiveFault
 from labkit.processes.guests import Guests
 from labkit.processes.journal import notes_of
@@ -111,15 +118,19 @@ class Run:
     def _trace(
         self, crew: Crew, faults: list[LiveFault], start: int, over: bool, waiting: tuple[str, ...]
     ) -> LiveTrace:
-        marks = list(crew.marks)
+        marks = without_the_late(crew.marks, crew.exits)
         stories: dict[str, Story] = {}
         exits = {**crew.exits, **{name: Exit(*self.guests.exit_of(name)) for name in self.guests.names}}
         for name, ended in exits.items():
             stopped = name in waiting
-            story = stories[name] = story_of(name, self._notes(name), ended.at, killed=ended.code < 0 and not stopped)
+            killed = ended.code < 0 and not stopped
+            hit = max((mark.at for mark in marks if mark.worker == name), default=0)
+            story = stories[name] = story_of(name, self._notes(name), hit if killed else ended.at, killed)
             if story.complaint is not None:
                 raise as_raised(*story.complaint)
-            marks += marks_of_the_end(name, story, ended.code, ended.at, marks) if not stopped else []
+            marks += story.signals
+            if not stopped:
+                marks += marks_of_strangers(name, ended, marks)
         terminated = [name for name, ended in exits.items() if ended.code == -signal.SIGTERM and name not in waiting]
         events = merged(stories, settled(marks, stories, terminated), start)
         stays = [stay for story in stories.values() for stay in story.stays]
