@@ -18,10 +18,12 @@ from labkit.__main__ import main
 from labkit.incidents import Rollout
 from labkit.plots.deploy import deploy_timeline
 from labkit.plots.timeline import timeline
-from labkit.processes import one_run, server
+from labkit.processes import effects, one_run, server
+from labkit.processes.effects import Effects
 from labkit.processes.faults import faults_of
 from labkit.processes.journal import notes_of
 from labkit.processes.real_sql import translated
+from labkit.stores.services import Call
 from tests import live_scenarios as scenarios
 from tests import programs
 
@@ -365,6 +367,24 @@ def test_time_passes_in_a_live_run_and_a_sleep_is_a_step(redis_url):
     (slept,) = live(scenario, redis_url).events
     assert (slept.text, slept.kind) == ("wakes after 0.05 s", "sleep")
     assert slept.time >= 50_000  # microseconds: a sleep is never shorter
+
+
+def test_a_call_to_a_service_that_is_broken_off_leaves_nothing_and_keeps_nobody_out(tmp_path, monkeypatch):
+    def raise_as_a_handler_of_sigterm_may():
+        raise SystemExit
+
+    mine, others = Effects(tmp_path / "services"), Effects(tmp_path / "services")
+    monkeypatch.setattr(effects, "PATIENCE", 0.1)
+    monkeypatch.setattr(effects, "time", SimpleNamespace(time_ns=raise_as_a_handler_of_sigterm_may))
+    with pytest.raises(SystemExit):
+        mine.call("mail", False, Call("order-1", None, ()), "A")
+    monkeypatch.setattr(effects, "time", time)
+    assert others.call("mail", False, Call("order-2", None, ()), "B")[0] == "done"
+    assert mine.call("mail", False, Call("order-3", None, ()), "A")[0] == "done"
+    assert [effect.call.key for effect in mine.all()] == ["order-2", "order-3"]
+    assert mine.attempts() == {"mail": 2}
+    mine.close()
+    others.close()
 
 
 # ---- what is refused, in words

@@ -68,7 +68,8 @@ class Effects:
         once = f"{service}:{call.idempotency_key}" if known else None
         fields = json.dumps(call.fields)
         row = (service, call.key, call.idempotency_key, fields, once)
-        with self._one_at_a_time:
+        # A handler of SIGTERM may raise in here: what is left open then would keep every other process out.
+        with self._one_at_a_time, self._database:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.execute(
                 "INSERT INTO attempts (service, call_key, worker) VALUES (?, ?, ?)", (service, call.key, worker)
@@ -78,7 +79,6 @@ class Effects:
                 "ON CONFLICT DO NOTHING",
                 (at := time.time_ns(), *row),
             ).rowcount
-            self._database.execute("COMMIT")
         return "done" if added else "already done", at
 
     def all(self) -> tuple[Effect, ...]:
