@@ -1,28 +1,29 @@
 """Workers that join a live run from another process that shares nothing with it but its servers."""
 
 import contextlib
+import signal
 import subprocess
 import sys
-from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import redis
 
 from labkit import LabError, ScenarioError, live
+from labkit.processes.guests import Guests
 from labkit.processes.joining import join
-from labkit.processes.letters import packed_tape, unpacked_tape
+from labkit.processes.letters import Letters, packed_tape, unpacked_tape
 from labkit.processes.part import Part
 from labkit.stores.sql import Result
 from tests import live_scenarios as scenarios
-from tests.test_live import told
+from tests.test_live import ROOT, told
 
 
 @contextlib.contextmanager
 def joining(scenario, url, run, name, *more):
     command = [sys.executable, "-m", "labkit", "worker", f"tests.live_scenarios:{scenario}", "--redis", url]
     command += ["--run", run, "--name", name, *more]
-    root = Path(__file__).parent.parent
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=root) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             yield process
             assert process.wait(timeout=60) == 0, process.stderr.read()
@@ -85,6 +86,56 @@ def test_a_run_that_is_not_there_cannot_be_joined(redis_url):
 def test_wrong_use_is_refused(redis_url, settings, message):
     with pytest.raises(ScenarioError, match=message):
         live(scenarios.two_mails, redis_url, **settings)
+
+
+@contextlib.contextmanager
+def waiting_for_its_run(url, run):
+    """A worker that has joined a run which has not begun."""
+    letters = Letters(redis.Redis.from_url(url, socket_timeout=None), run)
+    letters.write("lead", 0)
+    letters.write("expects", ["B"])
+    letters.client.set(letters.key("tape"), "[]")
+    command = [sys.executable, "-m", "labkit", "worker", "tests.live_scenarios:two_mails", "--redis", url]
+    with subprocess.Popen([*command, "--run", run, "--name", "B"], stderr=subprocess.PIPE, cwd=ROOT) as process:
+        try:
+            assert letters.client.blpop([letters.key("ready")], timeout=60)
+            yield process, letters
+        finally:
+            process.kill()
+            letters.burn()
+
+
+def test_a_worker_that_has_joined_waits_for_longer_than_its_client_lets_one_request_wait():
+    waits, time_out = [], redis.Redis().connection_pool.make_connection().socket_timeout
+
+    def blpop(keys, timeout):
+        waits.append(timeout)
+        return (keys[0], b"go") if sum(waits) > time_out else None
+
+    assert Letters(SimpleNamespace(blpop=blpop), "run").wait_for("go", "B") == b"go"
+    assert all(0 < seconds < time_out for seconds in waits)
+
+
+def test_a_worker_that_has_joined_ends_when_its_run_is_gone(redis_url):
+    with waiting_for_its_run(redis_url, "run6") as (process, letters):
+        letters.burn()
+        assert process.wait(timeout=60) == -signal.SIGTERM
+
+
+def test_ctrl_c_ends_a_worker_that_has_joined(redis_url):
+    with waiting_for_its_run(redis_url, "run7") as (process, letters):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == -signal.SIGINT
+        assert Guests(["B"], letters, None, "run7").exit_of("B")[1] == -signal.SIGINT
+
+
+def test_what_a_killed_run_of_that_name_left_behind_keeps_no_worker_off(redis_url):
+    letters = Letters(redis.Redis.from_url(redis_url), "run8")
+    letters.client.set(letters.key("taken", "B"), "1")
+    letters.write("gone:B", (1, 0))
+    with joining("two_mails", redis_url, "run8", "B"):
+        trace = live(scenarios.two_mails, redis_url, elsewhere=["B"], run_id="run8", seconds=60)
+    assert trace.effects["mail"] == 2
 
 
 def test_a_set_ups_record_is_sent_whole(redis_url):

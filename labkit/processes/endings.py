@@ -57,7 +57,8 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
     endings = [step.event.ending for step in story.steps if step.event.ending is not None]
     if endings:
         return str(endings[-1])
-    words = {-signal.SIGKILL: KILLED, -signal.SIGTERM: "was killed by SIGTERM", 0: "returned"}
+    words = {0: "returned", -signal.SIGKILL: KILLED, -signal.SIGTERM: "was killed by SIGTERM"}
+    words[-signal.SIGINT] = "was stopped by Ctrl-C"
     return words.get(ended.code, f"ended with {ended.code}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from collections.abc import Sequence
 
@@ -30,6 +31,7 @@ class Guests:
         if not self.names:
             return
         letters = self._letters
+        letters.burn()  # what a run of this name left here that was killed
         letters.write("lead", letters.lead())
         letters.write("expects", self.names)
         letters.client.set(letters.key("tape"), packed_tape(self._part))
@@ -65,12 +67,12 @@ class Guests:
     def exit_of(self, name: str) -> tuple[int, int]:
         """When it ended, in nanoseconds since 1970, and its exit code: that of a kill when it went without a word."""
         gone = self._letters.read(f"gone:{name}")
-        return (time.time_ns(), -9) if gone is None else (gone, 0)
+        return (time.time_ns(), -signal.SIGKILL) if gone is None else (gone[0], gone[1])
 
     def stop(self, grace: float) -> None:
         """Tell those that are left that the run is over, and serve them until they are gone."""
-        if self.alive():
-            self._letters.write("stop", True)
+        if self.names:
+            self._letters.client.delete(self._letters.key("tape"))
         until = time.monotonic() + grace
         while self.alive() and time.monotonic() < until:
             self.serve()

@@ -25,7 +25,8 @@ from labkit.stores.prefixing import Prefix
 from labkit.stores.services import Call
 
 _sleep = time.sleep
-_PATIENCE = 5.0  # seconds from SIGTERM to SIGKILL when the run is over
+_BEAT = 1.0  # seconds between two signs of life
+_PATIENCE = 2  # seconds from SIGTERM to SIGKILL when the run is over; the run waits a little longer
 
 
 class RedisSink:
@@ -91,10 +92,14 @@ def join(scenario: Scenario, redis_url: str, run: str, name: str, database_url: 
         part = Part(redis_url, prefix, database, _asker(letters))
         part.tape, part.journal = tape, Journal(name, RedisSink(letters, name, lead))
         _give_signs_of_life(letters, name)
+        code = 0
         try:
             work(scenario, part, lambda: _wait(letters, name))
+        except KeyboardInterrupt:
+            code = -signal.SIGINT
+            raise
         finally:
-            letters.write(f"gone:{name}", time.time_ns() + lead)
+            letters.write(f"gone:{name}", (time.time_ns() + lead, code))
 
 
 def _tape(letters: Letters, run: str, seconds: float) -> list[tuple[str, Any]]:
@@ -115,8 +120,7 @@ def _asker(letters: Letters) -> Any:
         """Let the process that runs the whole do it."""
         number = uuid.uuid4().hex
         letters.client.rpush(letters.key("calls"), packed_call(number, service, deduplicates, call, worker))
-        reply: Any = letters.client.blpop([letters.key("answer", number)], timeout=0)
-        answer, at = json.loads(reply[1])
+        answer, at = json.loads(letters.wait_for("answer", number))
         return answer, at
 
     return ask
@@ -124,19 +128,21 @@ def _asker(letters: Letters) -> Any:
 
 def _wait(letters: Letters, name: str) -> None:
     letters.client.rpush(letters.key("ready"), name)
-    letters.client.blpop([letters.key("go", name)], timeout=0)
+    letters.wait_for("go", name)
 
 
 def _give_signs_of_life(letters: Letters, name: str) -> None:
-    """Say every second that this process lives, and end when the run says that it is over."""
+    """Say every second that this process lives, and end when the run is over: nobody can join it then."""
+    alive = letters.key(f"alive:{name}")
 
     def beat() -> None:
-        while not letters.read("stop"):
-            letters.client.set(letters.key(f"alive:{name}"), "true", ex=ALIVE)
-            _sleep(ALIVE / 3)
+        while letters.client.exists(letters.key("tape")):
+            letters.client.set(alive, "true", ex=ALIVE)
+            _sleep(_BEAT)
+        letters.client.expire(alive, _PATIENCE)
         os.kill(os.getpid(), signal.SIGTERM)
         _sleep(_PATIENCE)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    letters.client.set(letters.key(f"alive:{name}"), "true", ex=ALIVE)
+    letters.client.set(alive, "true", ex=ALIVE)
     threading.Thread(target=beat, name="signs-of-life", daemon=True).start()

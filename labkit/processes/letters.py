@@ -16,7 +16,8 @@ from labkit.processes.part import Part
 from labkit.stores.services import Call
 from labkit.stores.sql import Result
 
-ALIVE = 3  # seconds for which a sign of life counts
+ALIVE = 10  # seconds for which a sign of life counts: long enough for some to come late
+_TURN = 2  # seconds for which one request waits
 _ERROR, _RESULT = "!error", "!result"
 
 
@@ -49,6 +50,13 @@ class Letters:
         """The value that was left there; None when there is none."""
         found: Any = self.client.get(self.key(name))
         return None if found is None else json.loads(found)
+
+    def wait_for(self, *parts: str) -> Any:
+        """Take the next value out of a list, and wait for as long as it takes."""
+        while True:  # in turns: a client's socket times out after five seconds, unless it is told otherwise
+            found: Any = self.client.blpop([self.key(*parts)], timeout=_TURN)
+            if found is not None:
+                return found[1]
 
     def lead(self) -> int:
         """By how many nanoseconds the server's clock is ahead of this machine's."""

@@ -90,6 +90,7 @@ class Crew:
         def main() -> None:
             self._alive.close_write()
             self._go.close_write()
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that runs the whole
             die_with(self._alive.read)
             part.journal = Journal(name, sink, ends)
             work(self._scenario, part, self._wait_for_the_others)
