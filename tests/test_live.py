@@ -511,27 +511,35 @@ def test_workers_do_not_outlive_the_process_that_started_them(redis_url):
     until(lambda: not any(each["cmd"] == "blpop" for each in client.client_list()))
 
 
-def test_a_server_of_the_labs_does_not_outlive_the_process_that_started_it(redis_url):
-    code = (
-        "import os, signal\n"
-        "from labkit.processes.server import redis_server\n"
-        "with redis_server() as url:\n"
-        "    print(url, flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+def test_a_redis_server_does_not_outlive_the_process_that_started_it(redis_url):
+    program = (
+        "from labkit import redis_server_or_none\nwith redis_server_or_none() as url: print(url, flush=True), input()"
     )
-    started = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=False)
-    assert started.returncode == -signal.SIGKILL
-    client = redis.Redis.from_url(started.stdout.strip())
-    until(lambda: is_gone(client))
+    command, pipes = [sys.executable, "-c", program], {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, **pipes, text=True, cwd=ROOT) as process:
+        client = redis.Redis.from_url(process.stdout.readline().strip())
+        assert client.ping()
+        process.kill()
+
+    def is_gone():
+        try:
+            return not client.ping()
+        except redis.ConnectionError:
+            return True
+
+    until(is_gone)
 
 
-def is_gone(client):
-    """Whether nobody answers any more."""
-    try:
-        client.ping()
-    except redis.ConnectionError:
-        return True
-    return False
+def test_a_redis_server_that_does_not_end_in_time_is_killed(redis_url, tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "_TO_END", 0.1)
+    stuck = server.RedisServer(tmp_path)
+    stuck.start()
+    pid = redis.Redis.from_url(stuck.url).info("server")["process_id"]
+    os.kill(pid, signal.SIGSTOP)
+    with pytest.raises(subprocess.TimeoutExpired):
+        stuck.stop()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def until(condition):

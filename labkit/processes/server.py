@@ -10,14 +10,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import redis
 
 from labkit.errors import LabError
 
 _real_sleep, _real_clock = time.sleep, time.monotonic
+_TO_END = 10  # seconds that it may take to end in order
 _FSYNC = ("no file", "everysec", "always")
-_END_WITH_ME = 'read -r nothing; kill "$0"'  # the pipe that it reads from ends when the process that holds it is gone
 
 
 def find_redis_server() -> str | None:
@@ -49,7 +50,7 @@ class RedisServer:
         self._log = folder / "log"
         self._command = [binary, *options, *keeps, "--logfile", str(self._log)]
         self._process: subprocess.Popen[bytes] | None = None
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -65,35 +66,28 @@ class RedisServer:
         """Start it, and wait until it answers; `LabError` when it does not."""
         # In a session of its own, since Ctrl-C is not for it; nor does it keep open what reads our output.
         self._process = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, start_new_session=True)
-        # A notebook's kernel that is restarted is killed, and cannot stop its server any more.
-        keeper = ["sh", "-c", _END_WITH_ME, str(self._process.pid)]
-        self._keeper = subprocess.Popen(
-            keeper, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-        )
+        self._guard = _ends_when_this_process_is_gone(self._process.pid)
         _wait_until_it_answers(self.port, self._process, self._log, self._patience)
 
     def stop(self) -> None:
-        """Let it end in order: what it has is on the disk then, if it keeps a file."""
+        """Let it end in order: what it has is on the disk then, if it keeps a file.
+
+        `subprocess.TimeoutExpired` when it does not end within ten seconds; it is killed then.
+        """
         if self._process is not None:
-            self._end_keeper()
             self._process.terminate()
-            self._process.wait(timeout=10)
-            self._process = None
+            try:
+                self._process.wait(timeout=_TO_END)
+            finally:
+                self.kill()
 
     def kill(self) -> None:
         """Kill it with SIGKILL."""
-        if self._process is not None:
-            self._end_keeper()
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _end_keeper(self) -> None:
-        """End who would end the server; its process id may be somebody else's soon."""
-        if self._keeper is not None:
-            self._keeper.kill()
-            self._keeper.communicate()
-            self._keeper = None
+        for process in (self._guard, self._process):
+            if process is not None:
+                process.kill()
+                process.communicate()
+        self._guard = self._process = None
 
 
 @contextmanager
@@ -127,6 +121,13 @@ def redis_server_or_none() -> Iterator[str | None]:
         return
     with redis_server() as url:
         yield url
+
+
+def _ends_when_this_process_is_gone(pid: int) -> subprocess.Popen[bytes]:
+    """A shell that waits for the end of its input, which comes however this process ends, and then ends another."""
+    command = ["sh", "-c", f"read -r nothing; kill {pid}"]
+    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **quiet)
 
 
 def _free_port() -> int:
