@@ -222,6 +222,11 @@ def shorten(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def steps(count: int) -> str:
+    """So many steps, in words."""
+    return f"{count} {'step' if count == 1 else 'steps'}"
+
+
 def _process(actor: str) -> str:
     return actor.partition("/")[0]
 

@@ -107,7 +107,7 @@ def test_cards_are_drawn_up_to_the_step_that_went_another_way():
     get, send = texts.index("A: GET order:1:mailed"), texts.index("A: mail.send(order-1)")
     cards.put([get, send])
     assert not cards.attempt()
-    assert "Lane diagram of 1 steps" in cards.picture.value
+    assert "Lane diagram of 1 step by" in cards.picture.value
     cards.put([send])
     assert not cards.attempt()
     assert "<svg" not in cards.picture.value

@@ -39,7 +39,7 @@ from labkit.plots.style import (
     QUIET,
     look,
 )
-from labkit.trace import Event, Trace
+from labkit.trace import Event, Trace, steps
 
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
 
@@ -172,7 +172,7 @@ def _paper(broken: list[str]) -> dict[str, object]:
 def alt_text(trace: Trace) -> str:
     """What the picture shows, in words."""
     who = ", ".join(trace.actors)
-    parts = [f"Lane diagram of {len(trace.events)} steps by workers {who}."]
+    parts = [f"Lane diagram of {steps(len(trace.events))} by workers {who}."]
     shown = trace.events if len(trace.events) <= LISTED_IN_ALT else trace.events[-5:]
     if len(shown) < len(trace.events):
         parts.append(f"The last {len(shown)} steps:")

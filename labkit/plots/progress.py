@@ -17,6 +17,7 @@ from labkit.plots.figure import Picture, as_twin
 from labkit.plots.grid import Entry, Grid, Point, as_letters, sentence
 from labkit.plots.style import ABSENT, CALM, INK, PAPER, UNSURE, WORSE, WORST
 from labkit.search.progress_map import BROKEN, DEPENDS, DOOMED, OPEN, ProgressMap, progress_map
+from labkit.trace import steps
 
 UNREACHED = "unreached"
 SHADES = {BROKEN: WORST, DOOMED: WORSE, DEPENDS: UNSURE, OPEN: CALM, UNREACHED: ABSENT}
@@ -67,11 +68,11 @@ def draw(points: ProgressMap, trace: Trace | None, property: str | None = None) 
     broken = _broken(way, trace, property)
     reached = [*points.points, *(point for point, _ in way)]
     columns, rows = max(column for column, _ in reached), max(row for _, row in reached)
-    steps = _labels(points, trace, 0, columns), _labels(points, trace, 1, rows)
+    texts = _labels(points, trace, 0, columns), _labels(points, trace, 1, rows)
     everywhere = [(column, row) for column in range(columns + 1) for row in range(rows + 1)]
     fates = {point: points.points.get(point, UNREACHED) for point in everywhere}
     there = [fate for fate in SHADES if fate in fates.values()]
-    grid = Grid(points.workers, steps, _legend(there, way, broken, property))
+    grid = Grid(points.workers, texts, _legend(there, way, broken, property))
     figure, axes = grid.draw()
     for point, fate in fates.items():
         grid.fill(axes, point, SHADES[fate])
@@ -157,15 +158,11 @@ def _of_the_trace(grid: Grid, trace: Trace | None, broken: list[Point]) -> list[
     if trace is None:
         return ["No schedule is drawn."]
     one, other = grid.workers
-    told = [f"It breaks after {_steps(column)} of {one} and {_steps(row)} of {other}." for column, row in broken]
+    told = [f"It breaks after {steps(column)} of {one} and {steps(row)} of {other}." for column, row in broken]
     return [
         f"The schedule drawn: {trace.schedule}",
         *(told or ["It breaks nothing." if trace.over else "It breaks nothing so far; it stops midway."]),
     ]
-
-
-def _steps(count: int) -> str:
-    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _alt(grid: Grid, points: ProgressMap, told: list[str]) -> str:

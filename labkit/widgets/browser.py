@@ -6,10 +6,10 @@ import html
 
 import ipywidgets as ipw
 
-from labkit.trace import Trace
+from labkit.trace import Trace, steps
 from labkit.verdict import Verdict
 from labkit.widgets.shown import LIVE, Shown, static
-from labkit.widgets.stepper import Stepper, steps
+from labkit.widgets.stepper import Stepper
 
 
 class Browser(Shown):

@@ -13,7 +13,7 @@ from labkit.lab import Scenario
 from labkit.play import Play
 from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import FAULTS, Choice, Schedule
-from labkit.trace import MOST_DRAWN, Trace
+from labkit.trace import MOST_DRAWN, Trace, steps
 from labkit.verdict import Verdict
 from labkit.widgets.marks import dye, label_of, meaning_of
 from labkit.widgets.scene import scene
@@ -284,11 +284,6 @@ def up_to_violation(trace: Trace, name: str) -> Trace:
     number = next(broken.number for broken in trace.violations if broken.property == name)
     kept = tuple(broken for broken in trace.violations if broken.number <= number)
     return Trace(trace.workers, trace.events[:number], kept, trace.over and number == len(trace.events))
-
-
-def steps(count: int) -> str:
-    """So many steps, in words."""
-    return f"{count} {'step' if count == 1 else 'steps'}"
 
 
 def _card(title: str, trace: Trace) -> str:
