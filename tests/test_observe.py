@@ -5,6 +5,7 @@ import json
 import time
 
 import pytest
+from matplotlib.colors import to_hex
 
 from labkit import Lab, replay, run
 from labkit.incidents import DEPLOY
@@ -12,7 +13,9 @@ from labkit.incidents.production import Production
 from labkit.observe import Meter, Record, load_rules, logs, metrics, print_event, records, spans
 from labkit.observe.delivery import deliveries
 from labkit.observe.instrument import Instrument
+from labkit.observe.span import Span
 from labkit.plots.span_rows import both_at_work, waterfall
+from labkit.plots.style import ALARM_PAPER
 from tests.pictures import assert_readable
 
 INCIDENT = Production(
@@ -214,6 +217,26 @@ def test_the_waterfall_can_be_read(incident, job):
     picture = incident.spans().of_job(job).waterfall()
     assert_readable(picture)
     assert ("two at once" in picture.alt) == (job == TWICE)
+
+
+def test_time_in_which_three_workers_have_a_job_is_counted_once():
+    works = [
+        Span("order", "CONSUMER", worker, job, number, start * 1_000_000, (start + 100) * 1_000_000)
+        for number, (worker, job, start) in enumerate([("A", 1, 0), ("B", 1, 30), ("C", 1, 60), ("A", 2, 40)])
+    ]
+    assert both_at_work(works) == [(30_000_000, 130_000_000)]
+    assert "100 s of it by two at once" in waterfall(works).alt
+
+
+def test_the_waterfall_marks_what_was_cut_off_and_shades_what_two_did_at_once(incident, killed):
+    lost = next(span for span in killed.spans() if span.lost and span.kind == "CONSUMER")
+    cut = killed.spans().of_job(lost.attributes["messaging.message.id"]).waterfall()
+    assert [line.get_marker() for line in cut.figure.axes[0].lines].count("x") == sum(
+        span.lost and span.start < span.end for span in killed.spans().of_job(lost.attributes["messaging.message.id"])
+    )
+    for job, times in ((TWICE, 1), ("q-7801", 0)):
+        patches = incident.spans().of_job(job).waterfall().figure.axes[0].patches
+        assert sum(to_hex(patch.get_facecolor()) == ALARM_PAPER.lower() for patch in patches) == times
 
 
 def test_the_waterfall_of_a_killed_worker_can_be_read(killed):

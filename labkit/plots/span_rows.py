@@ -73,22 +73,33 @@ class _Scale:
 
 
 def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """When two workers worked on one job at the same time; of critical sections alone, when both were inside."""
+    """When two workers or more worked on one job at the same time, from when to when, in microseconds.
+
+    Where nothing says of which job they are: when two or more were in one critical section.
+    """
     works = _works(spans)
-    found = [
-        (max(one.start, other.start), min(one.end, other.end))
+    pairs = sorted(
+        (_about(one), max(one.start, other.start), min(one.end, other.end))
         for place, one in enumerate(works)
         for other in works[place + 1 :]
-        if one.worker != other.worker and _are_one(one, other)
-    ]
-    return sorted((start, end) for start, end in found if start < end)
+        if one.worker != other.worker and _about(one) == _about(other)
+    )
+    found: list[tuple[str, int, int]] = []
+    for what, start, end in pairs:
+        if start >= end:
+            continue
+        if found and found[-1][0] == what and start < found[-1][2]:  # a third worker: no time is counted twice
+            found[-1] = (what, found[-1][1], max(end, found[-1][2]))
+        else:
+            found.append((what, start, end))
+    return sorted((start, end) for _, start, end in found)
 
 
-def _are_one(one: Span, other: Span) -> bool:
-    """Whether two spans are about one job; if nothing says of which job they are, about one critical section."""
-    if JOB in one.attributes or JOB in other.attributes:
-        return one.trace_id == other.trace_id
-    return _is_section(one) and one.name == other.name
+def _about(span: Span) -> str:
+    """What a span is about: its job; if nothing says which, its critical section; else its worker alone."""
+    if span.kind == "CONSUMER" or JOB in span.attributes:
+        return f"job {span.trace_id}"
+    return span.name if _is_section(span) else f"worker {span.worker}"
 
 
 def _is_section(span: Span) -> bool:
@@ -136,8 +147,11 @@ def _title(span: Span) -> str:
 def _took(span: Span) -> str:
     if span.start == span.end:
         return span.error
-    took = f"{span.seconds:.3g} s" if span.seconds >= 1 else f"{span.seconds * 1e3:.3g} ms"
-    return f"{took}{' ✗' if span.lost else ''}"
+    return f"{_duration(span.seconds)}{' ✗' if span.lost else ''}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
 
 
 def _draw(axes: Axes, span: Span, scale: _Scale, y: float, index: int) -> None:
@@ -193,16 +207,15 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
     works = _works(spans)
     workers = sorted({span.worker for span in works})
     begins = f"It begins {min(span.start for span in spans) / 1e6:g} s after the start."
-    said = f"{_subject(works)} {len(works)} time{'s' * (len(works) != 1)} by {', '.join(workers)}"
+    told = f"{_subject(works)} {len(works)} time{'s' * (len(works) != 1)} by {', '.join(workers)}"
     together = both_at_work(spans)
     if together:
         seconds = sum(end - start for start, end in together) / 1e6
-        took = f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
-        said += f"; {took} of it by two at once"
+        told += f"; {_duration(seconds)} of it by two at once"
     lost = sum(span.lost for span in works)
-    said += f"; {lost} cut off" if lost else ""
+    told += f"; {lost} cut off" if lost else ""
     left = f" The first {drawn} of {len(spans)} spans are drawn; choose with of_job()." if drawn < len(spans) else ""
-    return f"{said}. {begins}{left}" if works else f"{len(spans)} spans. {begins}{left}"
+    return f"{told}. {begins}{left}" if works else f"{len(spans)} spans. {begins}{left}"
 
 
 def _subject(works: Sequence[Span]) -> str:
