@@ -1,11 +1,13 @@
 """Which alert tells of which root cause; the rules by Prometheus' own tool; the lab's evaluator against it."""
 
+import html
 import random
 import re
 import shutil
 from pathlib import Path
 
 import pytest
+from matplotlib.colors import to_hex
 
 import labkit
 from labkit import LabError
@@ -15,8 +17,9 @@ from labkit.observe.evaluation import evaluate, increase
 from labkit.observe.promql import PromQLError, metric_names, parse, seconds
 from labkit.observe.rules import active
 from labkit.observe.series import Series
+from labkit.plots.style import ALARM_PAPER, DARK_ALARM
 from tests import promtool
-from tests.pictures import assert_readable
+from tests.pictures import assert_readable, markers, texts
 
 FOLDER = Path(labkit.__file__).parent / "observe" / "provisioned" / "prometheus"
 
@@ -69,6 +72,35 @@ def test_the_alert_timeline_can_be_read(found, cause):
     picture = found[cause].timeline()
     assert_readable(picture)
     assert ("No alert fires." in picture.alt) == (not FIRES[cause])
+
+
+@pytest.mark.parametrize("cause", ["nothing", "short visibility timeout", "lock kept by the dead"])
+def test_the_alert_timeline_has_a_bar_for_each_wait_and_each_alert_and_names_what_fires(found, cause):
+    one = found[cause]
+    picture = one.timeline()
+    (axes,) = picture.figure.axes
+    every = [alert for rule in one.rules for alert in one.states[rule.name]]
+    fired = [alert for alert in every if alert.fired is not None]
+    bars = [(bool(patch.get_hatch()), to_hex(patch.get_facecolor()).upper()) for patch in axes.patches]
+    assert bars.count((True, ALARM_PAPER)) == len(every)
+    assert bars.count((False, DARK_ALARM)) == len(fired)
+    bold = [text.get_text() for text in axes.texts if text.get_fontweight() == "bold"]
+    assert [text for text in bold if text in one.states] == [rule.name for rule in one.rules if rule.name in one.fired]
+    assert sorted(text for text in bold if text.endswith(" s")) == sorted(f"{alert.fired:g} s" for alert in fired)
+    assert {rule.name for rule in one.rules} <= set(texts(picture))
+    assert texts(picture).count("silent") == sum(not one.states[rule.name] for rule in one.rules)
+    assert html.escape(picture.text) in picture.html
+
+
+def test_what_happened_to_workers_is_marked_at_its_time_with_its_word(found):
+    picture = found["lock kept by the dead"].timeline()
+    (axes,) = picture.figure.axes
+    at = {(round(text.get_position()[0] - 0.09, 6), text.get_position()[1]): text.get_text() for text in axes.texts}
+    marks = [(marker, at[round(x, 6), y].partition(":")[0]) for marker, x, y in markers(picture)]
+    wanted = {"^": "polls", "v": "SIGTERM", "X": "killed", "s": "drained"}
+    assert marks
+    assert all(wanted[marker] == word for marker, word in marks)
+    assert {word for _, word in marks} == {word for _, _, word in found["lock kept by the dead"].marks}
 
 
 def test_the_table_says_what_fires_when_and_what_is_silent(found):
