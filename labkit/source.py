@@ -58,6 +58,12 @@ def raising_line(trace: TracebackType | None) -> Line | None:
     return found
 
 
+def error_text(error: BaseException) -> str:
+    """What was raised, and at which of the learner's lines, if at one: `KeyError: 'a' (f, line 3: x["a"])`."""
+    where = raising_line(error.__traceback__)
+    return f"{type(error).__name__}: {error}" + (f" ({where})" if where else "")
+
+
 def _is_learners(frame: FrameType) -> bool:
     return is_learners_module(frame.f_globals.get("__name__") or "")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from labkit.exercises.answer import Answer
 from labkit.exercises.exercise import Exercise
-from labkit.source import raising_line
+from labkit.source import error_text
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,7 @@ class WriteFunction(Exercise):
             try:
                 answer = function(*copy.deepcopy(case.arguments))
             except Exception as error:
-                where = raising_line(error.__traceback__)
-                at = f" ({where})" if where else ""
-                return Answer(False, f"{self.names[0]} raised {type(error).__name__}: {error}{at}. Mend that first.")
+                return Answer(False, f"{self.names[0]} raised {error_text(error)}. Mend that first.")
             if not case.is_right(answer):
                 return Answer(False, case.told if isinstance(case.told, str) else case.told(answer))
         return Answer(True, f"{self.praise} {len(self.cases)} cases, each answered as it should be.")

@@ -12,7 +12,7 @@ from labkit.exercises.exercise import Exercise
 from labkit.exercises.write_program import MOST_SECONDS, MOST_STATES
 from labkit.lab import Lab
 from labkit.search.every_schedule import explore
-from labkit.source import raising_line
+from labkit.source import error_text
 from labkit.verdict import Verdict
 
 # Builds a program's world, without properties, and returns what the learner's function is called with after the lab.
@@ -36,7 +36,7 @@ class Program:
 
 
 class Slip(Exception):
-    """The learner's function raised."""
+    """The learner's function raised; the text says what, in words that follow the function's name."""
 
 
 class WriteProperty(Exercise):
@@ -87,7 +87,6 @@ class WriteProperty(Exercise):
             except LabError:
                 raise  # it says by itself what is wrong with a property
             except Exception as error:
-                where = raising_line(error.__traceback__)
-                raise Slip(f"raised {type(error).__name__}: {error}" + (f" ({where})" if where else "")) from error
+                raise Slip(f"raised {error_text(error)}") from error
 
         return explore(scenario, max_states=MOST_STATES, max_seconds=MOST_SECONDS, **program.faults)

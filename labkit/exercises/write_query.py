@@ -10,7 +10,7 @@ from labkit.errors import LabError
 from labkit.exercises.answer import Answer
 from labkit.exercises.exercise import Exercise
 from labkit.exercises.write_property import Slip
-from labkit.source import raising_line
+from labkit.source import error_text
 from labkit.trace import Trace
 
 
@@ -57,11 +57,9 @@ class WriteQuery(Exercise):
             except LabError:
                 raise  # it says by itself what is wrong
             except Slip as slip:
-                return Answer(False, str(slip))
+                return Answer(False, f"{self.names[0]} {slip}. Mend that first.")
             except Exception as error:
-                where = raising_line(error.__traceback__)
-                at = f" ({where})" if where else ""
-                return Answer(False, f"{self.names[0]} raised {type(error).__name__}: {error}{at}. Mend that first.")
+                return Answer(False, f"{self.names[0]} raised {error_text(error)}. Mend that first.")
             if answer != case.wanted:
                 said = f"{case.told} {self.says} {_shown(answer)}; it was {_shown(case.wanted)}."
                 return Answer(False, said, None, case.trace() if case.trace is not None else None)

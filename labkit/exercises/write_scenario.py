@@ -13,7 +13,7 @@ from labkit.exercises.write_program import MOST_SECONDS, MOST_STATES
 from labkit.exercises.write_property import Slip
 from labkit.lab import Lab
 from labkit.search.every_schedule import explore
-from labkit.source import raising_line
+from labkit.source import error_text
 from labkit.verdict import Verdict
 
 
@@ -85,7 +85,6 @@ def _scenario(build: Callable[..., object], code: Callable[..., object]) -> Call
         except LabError:
             raise  # it says by itself what is wrong with a worker or a property
         except Exception as error:
-            where = raising_line(error.__traceback__)
-            raise Slip(f"raised {type(error).__name__}: {error}" + (f" ({where})" if where else "")) from error
+            raise Slip(f"raised {error_text(error)}") from error
 
     return scenario

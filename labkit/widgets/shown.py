@@ -16,7 +16,7 @@ import ipywidgets as ipw
 from IPython.display import display
 
 from labkit.errors import LabError
-from labkit.source import raising_line
+from labkit.source import error_text
 from labkit.widgets.css import APPEAR, CSS
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -157,5 +157,4 @@ def label(words: str) -> ipw.HTML:
 def _complaint(error: Exception) -> str:
     if isinstance(error, LabError):
         return f"{str(error).rstrip('.')}."
-    where = raising_line(error.__traceback__)
-    return f"{type(error).__name__}: {error}" + (f" ({where})" if where else "")
+    return error_text(error)

@@ -109,7 +109,7 @@ def _said(handler: Handler) -> Iterator[tuple[str | None, Line]]:
             if line.startswith(('{"mark"', '{"line"')):  # and not what a learner prints
                 yield event.choice.process, json.loads(line)
         if event.ending is not None and event.ending.error is not None:
-            raise Slip(f"my_handler raised {event.ending.error}. Mend that first.")
+            raise Slip(f"raised {event.ending.error}")
 
 
 def begun(handler: Handler) -> int:
