@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from labkit.errors import ScenarioError
 
+BUDGET_OF = {"crash": "crashes", "lose": "lost_replies", "signal": "signals", "jump": "jumps", "failover": "failovers"}
+
 
 @dataclass(frozen=True)
 class Budgets:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
 
-from labkit.budgets import Budgets
+from labkit.budgets import BUDGET_OF, Budgets
 from labkit.contents import Holding, holdings
 from labkit.engine import UNLIMITED, Engine
 from labkit.errors import ScenarioError, ScheduleError
@@ -23,13 +23,7 @@ from labkit.verdict import Verdict
 from labkit.worker_view import WorkerView, at_line, look_at_worker
 
 ENOUGH_STATES = 20_000  # to look for the shortest way; a learner waits for it
-_SPENT = {
-    "crash": ("crash", "crashes"),
-    "lose": ("lost reply", "lost_replies"),
-    "signal": ("signal", "signals"),
-    "jump": ("clock jump", "jumps"),
-    "failover": ("failover", "failovers"),
-}
+_NOUNS = {"lose": "lost reply", "jump": "clock jump"}  # of faults whose name in a schedule is none
 
 
 class PropertyView(NamedTuple):
@@ -98,10 +92,6 @@ class Play:
     def reset(self) -> None:
         """Back to the beginning; `redo` leads on from there, as after `undo`."""
         self._go_to(0)
-
-    def go_to(self, count: int) -> None:
-        """To the moment after so many choices, of those taken and of those undone."""
-        self._go_to(count)
 
     def paste(self, schedule: Schedule | str) -> None:
         """Take a whole schedule from the beginning instead; on `ScheduleError` everything stays as it was."""
@@ -283,7 +273,7 @@ class Play:
         return next((code for code in walk.enabled if walk.engine.choice(walk.state, code) == choice), None)
 
     def _why_not(self, walk: Walk, choice: Choice) -> str:
-        if choice.kind in _SPENT and not self.left(choice.kind):
-            noun, option = _SPENT[choice.kind]
-            return f"no {noun} is left; `{option}=` says how many there may be"
+        if choice.is_fault and self.left(choice.kind) == 0:
+            noun = _NOUNS.get(choice.kind, choice.kind)
+            return f"no {noun} is left; `{BUDGET_OF[choice.kind]}=` says how many there may be"
         return why_not(walk, choice)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import ipywidgets as ipw
 
-from labkit.budgets import Budgets
+from labkit.budgets import BUDGET_OF, Budgets
 from labkit.errors import ScenarioError
 from labkit.lab import Scenario
 from labkit.play import Play
@@ -109,7 +109,7 @@ class Stepper(Shown):
         else:
             kinds = [choice.kind for choice in trace.schedule]
             budgets = {"pauses": None, "polls": polls}
-            budgets |= {option: kinds.count(kind) for kind, option in _OPTIONS.items()}
+            budgets |= {option: kinds.count(kind) for kind, option in BUDGET_OF.items()}
         made = cls(scenario, "", goal, breaks, seed=seed, **budgets)
         made.load(trace.schedule)
         return made
@@ -268,15 +268,6 @@ class Stepper(Shown):
         """The state as HTML, with the picture."""
         trace = self.play.trace
         return static(self.text, trace.lanes().html if 0 < len(trace.events) <= MOST_DRAWN else "")
-
-
-_OPTIONS = {
-    "crash": "crashes",
-    "lose": "lost_replies",
-    "signal": "signals",
-    "jump": "jumps",
-    "failover": "failovers",
-}
 
 
 def up_to_violation(trace: Trace, name: str) -> Trace:
