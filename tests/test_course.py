@@ -1,5 +1,6 @@
 """A learner's copy of the course: made, added to, reset, and never written over; and how far they have come."""
 
+import errno
 import json
 import os
 import shutil
@@ -124,6 +125,15 @@ def test_reset_keeps_mine_under_the_first_free_number(folder):
     assert kept.read_text() == "mine"
     assert nbformat.read(fresh, as_version=4).cells
     assert (folder / FIRST.replace(".ipynb", ".mine-1.ipynb")).read_text() == "older"
+
+
+def test_reset_works_on_a_disk_without_hard_links(folder, monkeypatch):
+    def refuse(*_, **__):
+        raise OSError(errno.EPERM, "Operation not permitted")  # what exFAT says
+
+    monkeypatch.setattr(os, "link", refuse)
+    (folder / FIRST).write_text("mine")
+    assert reset(NUMBER, folder)[1].read_text() == "mine"
 
 
 @pytest.mark.parametrize("said", [NUMBER, str(int(NUMBER)), FIRST, FIRST.removesuffix(".ipynb")])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from itertools import count
 from pathlib import Path
 
@@ -45,6 +44,8 @@ def make_folder(folder: Path) -> list[Path]:
 def reset(notebook: str, folder: Path) -> tuple[Path, Path]:
     """Put a notebook back as it was, and keep the learner's beside it; returns the notebook and the kept one.
 
+    Where there was none to keep, the notebook is returned twice.
+
     Parameters
     ----------
     notebook: its path, its name, or its number.
@@ -76,7 +77,8 @@ def _keep(path: Path) -> Path:
     for number in count(1):
         aside = path.with_name(f"{path.stem}.mine-{number}{path.suffix}")
         try:
-            os.link(path, aside)  # unlike a look and a rename, it fails when the name is taken meanwhile
+            with aside.open("xb") as out:  # unlike a look and a rename, it fails when the name is taken meanwhile
+                out.write(path.read_bytes())
         except FileExistsError:
             continue
         path.unlink()
