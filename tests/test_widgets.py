@@ -332,6 +332,17 @@ def test_a_wrong_answer_is_explained():
 
 
 @pytest.mark.parametrize(
+    ("number", "answer", "why"),
+    [(0, "order", "no question 0; there are 1"), (2, "order", "no question 2"), (1, "luck", "'luck' is not among")],
+)
+def test_an_answer_that_cannot_be_chosen_is_refused_in_words_and_is_no_try(number, answer, why):
+    quiz = Quiz([("Why?", {"chance": "No.", "order": "Yes."}, "order")])
+    with pytest.raises(LabError, match=why):
+        quiz.answer(number, answer)
+    assert quiz.tries == [[]]
+
+
+@pytest.mark.parametrize(
     ("make", "why"),
     [
         (lambda: Prediction(" "), "asks a question"),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import ipywidgets as ipw
 
+from labkit.errors import LabError
 from labkit.widgets.shown import LIVE, Shown, bar, button
 
 Question = tuple[str, Mapping[str, str], str]
@@ -47,9 +48,13 @@ class Quiz(Shown):
         self.say(self._score())
 
     def answer(self, number: int, answer: str) -> None:
-        """Answer a question, by its number from 1, as a click does."""
+        """Answer a question, by its number from 1, as a click does; `LabError` when there is no such one to choose."""
+        if not 1 <= number <= len(self.questions):
+            raise LabError(f"there is no question {number}; there are {len(self.questions)}")
         place = number - 1
         _, answers, right = self.questions[place]
+        if answer not in answers:
+            raise LabError(f"{answer!r} is not among the answers: {', '.join(answers)}")
         self.tries[place].append(answer)
         is_right = answer == right
         for other, made in self.buttons[place].items():
