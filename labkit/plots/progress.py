@@ -50,7 +50,8 @@ def progress_graph(
     pauses: how often time may pass while a worker could step, as for `explore`. There are no faults.
     seed: what everything random depends on.
 
-    Raises `ScenarioError` when there are not two workers, or too many steps for a picture.
+    Raises `ScenarioError` when there are not two workers, too many steps for a picture, or no such property, and
+    `ScheduleError` when the schedule does not fit the scenario.
     """
     points = progress_map(scenario, property, pauses=pauses, seed=seed)
     if schedule is None:

@@ -48,7 +48,8 @@ def state_graph(
     seed: what everything random depends on.
     budgets: what may go wrong, as for `explore`.
 
-    Raises `ScenarioError`, which says how many states there are, when they are more than 150.
+    Raises `ScenarioError`, which says how many states there are, when they are more than 150, and `ScheduleError` when
+    the schedule does not fit the scenario.
     """
     space = state_space(scenario, most=MOST_STATES, seed=seed, **budgets)
     if schedule is None:

@@ -41,6 +41,8 @@ def timeout_tuner(
     p50, p95: the median and the 95th percentile in seconds.
     timeouts, paused, pause: as for `labkit.workers.tune`, which has the numbers and what they assume.
     chosen: a timeout to be marked.
+
+    Raises `ValueError` when neither the durations nor both percentiles are given, or both are.
     """
     if durations is None:
         if p50 is None or p95 is None:

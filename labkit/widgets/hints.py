@@ -21,6 +21,8 @@ class Hints(Shown):
     levels: a nudge, a hint and a scaffold: each says more than the one before.
     solution: code, or text; empty for none.
     attempted: says whether there was an attempt, for which the solution waits; None when it does not wait.
+
+    Raises `ValueError` on no level, or on more than three.
     """
 
     def __init__(self, *levels: str, solution: str = "", attempted: Callable[[], bool] | None = None) -> None:
@@ -46,7 +48,8 @@ class Hints(Shown):
     def open(self, level: int) -> None:
         """Open a piece: 1 is the nudge, the last is the solution.
 
-        Raises `LabError` when the pieces before it are still closed, or when the solution waits for an attempt.
+        Raises `LabError` when there is no such piece, when those before it are still closed, or when the solution waits
+        for an attempt.
         """
         if not 1 <= level <= len(self._pieces):
             raise LabError(f"there is no hint {level}; there are {len(self._pieces)}")

@@ -34,7 +34,8 @@ class Stepper(Shown):
     crashes, lost_replies, signals, pauses, polls, jumps, failovers: what you may choose, as for `explore`.
     seed: as for `explore`.
 
-    Raises `ScenarioError` when the scenario states no property of that name.
+    Raises `ScenarioError` when the scenario states no property of that name, and `ScheduleError` when the schedule does
+    not fit the scenario.
     """
 
     def __init__(
@@ -115,7 +116,7 @@ class Stepper(Shown):
         return made
 
     def load(self, schedule: Schedule | str) -> None:
-        """Stand at the beginning of a schedule: `redo` leads through it."""
+        """Stand at the beginning of a schedule, through which `redo` leads; `ScheduleError` when it does not fit."""
         self.play.paste(schedule)
         self.play.reset()
         self._refresh()

@@ -32,6 +32,8 @@ class Tuner(Shown):
     job_seconds: how long a job takes, 5 to 120.
     heartbeat: whether workers hide their message anew, each third of the visibility timeout.
     grace_period: seconds from SIGTERM to SIGKILL, up to 120.
+
+    Raises `ValueError` on seconds that are on no slider.
     """
 
     def __init__(
