@@ -5,7 +5,7 @@ import html
 import pytest
 from matplotlib.patches import FancyArrowPatch
 
-from labkit import ScenarioError, Schedule, explore
+from labkit import ScenarioError, Schedule, ScheduleError, explore
 from labkit.plots import state_graph
 from labkit.plots.states import MOST_STATES
 from labkit.plots.style import DARK_ALARM, DASHES, PAPER, look
@@ -143,6 +143,20 @@ def test_a_step_that_itself_breaks_a_property_has_its_cross():
 def test_too_many_states_are_refused_with_their_number():
     with pytest.raises(ScenarioError, match=r"has 26,489 states within these bounds.*more than 150"):
         state_graph(naive_lock("ABCDEF"))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "why"),
+    [("A A A A A", "choice 5, `A`"), ("C", "choice 1, `C`"), ("A crash:B", "choice 2, `crash:B`")],
+)
+def test_a_schedule_that_does_not_fit_is_refused_and_not_drawn_in_part(schedule, why):
+    with pytest.raises(ScheduleError, match=f"{why}, is not possible within these budgets"):
+        state_graph(check_then_set, schedule)
+
+
+def test_a_property_that_nobody_states_is_refused():
+    with pytest.raises(ScenarioError, match="states no property 'never said'"):
+        state_graph(check_then_set, property="never said")
 
 
 def wide(lab):

@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 
 from labkit import Choice, Schedule, explore
+from labkit.errors import ScenarioError, ScheduleError
 from labkit.lab import Scenario
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
@@ -48,15 +49,21 @@ def state_graph(
     seed: what everything random depends on.
     budgets: what may go wrong, as for `explore`.
 
-    Raises `ScenarioError`, which says how many states there are, when they are more than 150, and `ScheduleError` when
-    the schedule does not fit the scenario.
+    Raises `ScenarioError`, which says how many states there are, when they are more than 150, or when nobody states the
+    property; and `ScheduleError` when the schedule does not fit the scenario within these budgets.
     """
     space = state_space(scenario, most=MOST_STATES, seed=seed, **budgets)
     if schedule is None:
-        violations = explore(scenario, seed=seed, **budgets).violations
-        found = next((trace for name, trace in violations.items() if property in (None, name)), None)
+        verdict = explore(scenario, seed=seed, **budgets)
+        if property is not None and property not in verdict.properties:
+            raise ScenarioError(f"the scenario states no property {property!r}; it states {list(verdict.properties)}")
+        found = next((trace for name, trace in verdict.violations.items() if property in (None, name)), None)
         schedule = found.schedule if found is not None else ""
-    return draw(space, Schedule.parse(schedule))
+    wanted = Schedule.parse(schedule)
+    fits = len(space.way(wanted))
+    if fits < len(wanted):
+        raise ScheduleError(f"choice {fits + 1}, `{wanted[fits]}`, is not possible within these budgets")
+    return draw(space, wanted)
 
 
 @matplotlib.rc_context(matplotlib.rcParamsDefault)
