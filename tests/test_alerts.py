@@ -92,6 +92,13 @@ def test_the_alert_timeline_has_a_bar_for_each_wait_and_each_alert_and_names_wha
     assert html.escape(picture.text) in picture.html
 
 
+def test_a_file_without_a_rule_has_a_timeline_on_which_nothing_fires(tmp_path):
+    (tmp_path / "none.yml").write_text("groups: []")
+    picture = alerts(ROOT_CAUSES["nothing"].run(), rules=tmp_path / "none.yml").timeline()
+    assert_readable(picture)
+    assert picture.alt == "Alert timeline of 0 rules. No alert fires."
+
+
 def test_what_happened_to_workers_is_marked_at_its_time_with_its_word(found):
     picture = found["lock kept by the dead"].timeline()
     (axes,) = picture.figure.axes

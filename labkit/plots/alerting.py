@@ -28,7 +28,7 @@ def alert_timeline(found: Alerts) -> Picture:
     ----------
     found: what `labkit.observe.alerts` gives.
     """
-    left = MARGIN + CHARACTER * (max(len(rule.name) for rule in found.rules) + 2)
+    left = MARGIN + CHARACTER * (max((len(rule.name) for rule in found.rules), default=0) + 2)
     inches = (WIDTH - MARGIN - left) / max(found.seconds, 1)
     groups = _groups(found)
     lines = _lines(groups, left, inches)
