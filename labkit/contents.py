@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from labkit.engine import Engine, State
 from labkit.frames import LONGEST_VALUE
-from labkit.stores.base import in_one_line
+from labkit.stores.base import in_one_line, in_seconds
 from labkit.stores.sql import SqlDatabase
 from labkit.trace import shorten
 
@@ -32,7 +32,7 @@ class Holding(NamedTuple):
     @property
     def ttl(self) -> str:
         """The time it has left, as text; empty when it stays."""
-        return "" if self.left is None else f"{self.left / 1e6:g} s left"
+        return "" if self.left is None else f"{in_seconds(self.left / 1e6)} left"
 
 
 def holdings(engine: Engine, state: State) -> list[Holding]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from labkit.engine import Engine, Move, State
 from labkit.moment import JUMP, LOST, SIGNAL, Moment
+from labkit.stores.base import in_seconds
 from labkit.trace import Event
 
 
@@ -51,7 +52,7 @@ def _time_passed(engine: Engine, before: State, after: State) -> dict[str, Any]:
     gone = tuple(sorted(key for key in _expiries(engine, before) if key not in left))
     ahead = _deadlines(engine, after)
     due = sorted(name for name in _deadlines(engine, before) if name not in ahead)
-    text = f"{(after[0] - before[0]) / 1e6:g} s pass" + (f"; due: {', '.join(due)}" if due else "")
+    text = f"{in_seconds((after[0] - before[0]) / 1e6)} pass" + (f"; due: {', '.join(due)}" if due else "")
     return {"kind": "clock", "text": text, "writes": gone}
 
 

@@ -15,6 +15,7 @@ from labkit.interception import MICROSECONDS, intercepted
 from labkit.lab import Scenario
 from labkit.machine import DEAD, FINISHED
 from labkit.schedule import Choice, Schedule
+from labkit.stores.base import in_seconds
 from labkit.stores.mirror import Mirror
 from labkit.trace import Event, Trace, Violation
 
@@ -247,5 +248,5 @@ def _why_not_it(walk: Walk, choice: Choice) -> str:
     if pending.idle:
         return "polls, and would learn nothing new"
     if pending.left > 0:
-        return f"waits for another {pending.left / 1e6:g} s"
+        return f"waits for another {in_seconds(pending.left / 1e6)}"
     return "waits for what only another can bring" if pending.left < 0 else "is not enabled"

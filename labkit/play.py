@@ -18,6 +18,7 @@ from labkit.interception import intercepted
 from labkit.lab import Scenario
 from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.search.every_schedule import explore
+from labkit.stores.base import in_seconds
 from labkit.trace import Event, Trace
 from labkit.verdict import Verdict
 from labkit.worker_view import WorkerView, at_line, look_at_worker
@@ -205,7 +206,7 @@ class Play:
     def __str__(self) -> str:
         """The state in words."""
         count = len(self.schedule)
-        lines = [f"after {count} {'choice' if count == 1 else 'choices'}, at {self.seconds:g} s"]
+        lines = [f"after {count} {'choice' if count == 1 else 'choices'}, at {in_seconds(self.seconds)}"]
         lines += [f"  {view.name}: {view.text}{at_line(view)}" for view in self.workers]
         lines += [
             f"  {held.store}: {held.name} = {held.value}" + f" ({held.ttl})" * bool(held.ttl) for held in self.holdings

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.actor import Ending
 from labkit.schedule import Choice, Schedule
 from labkit.source import Line
+from labkit.stores.base import in_seconds
 
 if TYPE_CHECKING:
     from labkit.observe.measured import Metrics
@@ -69,7 +70,7 @@ class Event:
     @property
     def seconds(self) -> str:
         """The time as text, in seconds without needless zeros."""
-        return f"{self.time / 1e6:g} s"
+        return in_seconds(self.time / 1e6)
 
     @property
     def summary(self) -> str:

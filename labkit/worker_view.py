@@ -9,6 +9,7 @@ from labkit.execution import Walk
 from labkit.frames import Frame, frames_of, function_of
 from labkit.machine import DEAD, FINISHED
 from labkit.process import MAIN
+from labkit.stores.base import in_seconds
 
 
 class WorkerView(NamedTuple):
@@ -57,7 +58,7 @@ def look_at_worker(walk: Walk, worker: int) -> Iterator[WorkerView]:
         if actor in able:
             status, text = "ready", f"next {text}" if pending.cost else f"next: {text}"
         elif pending.left > 0:
-            status, text = "waits", f"waits for another {pending.left / 1e6:g} s"
+            status, text = "waits", f"waits for another {in_seconds(pending.left / 1e6)}"
         else:
             status, text = "waits", "polls, and would learn nothing new" if pending.idle else f"waits: {text}"
         sections = moment.situation.sections if actor == MAIN else ()

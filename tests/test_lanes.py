@@ -8,7 +8,7 @@ import pytest
 import redis
 from matplotlib.colors import to_hex
 
-from labkit import explore, replay
+from labkit import explore, replay, run
 from labkit.plots import heatmap, progress_graph, style
 from labkit.plots.intervals import Interval, intervals
 from labkit.plots.page import Page
@@ -324,3 +324,16 @@ def test_a_step_is_one_line_whatever_keys_and_values_there_are():
     assert len(trace.table().splitlines()) == 1 + len(trace.events) + 2
     assert "\\nmail" in str(texts(trace.lanes()))
     assert_readable(trace.lanes())
+
+
+@pytest.mark.parametrize("seconds", [0.000123, 86_400.25, 1_209_600.123456])
+def test_times_are_exact_and_have_the_room_they_need(seconds):
+    def scenario(lab):
+        lab.worker("A", lambda r: time.sleep(seconds) or r.get("k"), lab.redis())
+
+    trace = run(scenario)
+    assert trace.events[0].seconds == f"{seconds} s"
+    assert trace.events[1].text == f"wakes after {seconds} s"
+    assert any(f" {seconds} s" in text for text in texts(trace.lanes()))
+    assert_readable(trace.lanes())
+    assert_readable(trace.spans().waterfall())

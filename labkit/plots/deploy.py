@@ -20,11 +20,13 @@ from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
 from labkit.plots.timeline import Job, Mark, Timeline, timeline
+from labkit.stores.base import in_seconds
 
 WIDTH, BAR, STRIP, GAP, MARGIN = 7.4, 0.28, 0.19, 0.2, 0.25  # inches
 TICK = 0.75  # inches between two ticks, at least
 MOST_LINES = 3  # of labels above or below a worker
-STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)  # seconds between two ticks
+SHORT_STEPS = tuple(ones * 10.0**power for power in range(-6, 0) for ones in (1, 2, 5))  # seconds between two ticks
+STEPS = (*SHORT_STEPS, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 LEGEND = (
     "thin line: it polls; dots: it starts up · bar: a job, named by its section; shaded, thick: begun once more",
     "bar that ends in ✗: it was killed in the middle · dot under a bar: an effect outside; ✗: the same effect again",
@@ -183,12 +185,10 @@ def _draw_time(axes: Axes, shown: Timeline, scale: _Scale, top: float, axis: flo
     axes.plot([scale.x(0), scale.x(shown.seconds)], [axis, axis], color=INK, linewidth=1)
     hours = STEPS[-1] * math.ceil(TICK / (STEPS[-1] * scale.inches))
     step = next((step for step in STEPS if step * scale.inches >= TICK), hours)
-    tick = 0.0
-    while tick <= shown.seconds:
-        x = scale.x(tick)
+    for place in range(int(shown.seconds / step + 1e-9) + 1):
+        x = scale.x(place * step)
         axes.plot([x, x], [axis, axis + 0.06], color=INK, linewidth=1)
-        write(axes, x, axis + 0.19, f"{tick:g} s", ha="center")
-        tick += step
+        write(axes, x, axis + 0.19, in_seconds(place * step), ha="center")
     if shown.window is not None:
         start, end = map(scale.x, shown.window)
         _draw_window(axes, start, end, top, axis)
@@ -214,9 +214,9 @@ def _told(shown: Timeline) -> str:
     if not shown.repeated:
         return f"{begun}; no effect took place twice."
     first, last = shown.repeated[0].seconds, shown.repeated[-1].seconds
-    when = f"at {first:g} s" if first == last else f"from {first:g} s to {last:g} s"
+    when = f"at {in_seconds(first)}" if first == last else f"from {in_seconds(first)} to {in_seconds(last)}"
     stop = shown.told_to_stop
-    after = f", {first - stop:g} s after the first SIGTERM" if stop is not None and first >= stop else ""
+    after = f", {in_seconds(first - stop)} after the first SIGTERM" if stop is not None and first >= stop else ""
     count = len(shown.repeated)
     return f"{begun}; {count} effect{'s' * (count > 1)} took place again, {when}{after}{_in_window(shown)}."
 
@@ -240,5 +240,5 @@ def _text(shown: Timeline) -> str:
             rows.append((job.end, 0, job.worker, f"{job.name} {'is cut off' if job.ended == 'killed' else 'ends'}"))
     rows += [(mark.seconds, 2, mark.worker, mark.text) for mark in shown.marks if mark.text]
     room = max(map(len, shown.workers))
-    lines = [f"{seconds:>7g} s  {worker:<{room}}  {what}" for seconds, _, worker, what in sorted(rows)]
+    lines = [f"{in_seconds(seconds):>9}  {worker:<{room}}  {what}" for seconds, _, worker, what in sorted(rows)]
     return "\n".join([*lines, "", _told(shown)])

@@ -14,7 +14,6 @@ from labkit.plots.figure import Picture
 from labkit.plots.intervals import Interval
 from labkit.plots.page import (
     BAR,
-    GUTTER,
     HEADER,
     LEGEND_ROW,
     LIFE_BAR,
@@ -116,7 +115,9 @@ def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
         )
     write(axes, 0.1, y, number_and_time(event), color=QUIET)
     if event.worker is None:
-        axes.plot([GUTTER, page.width - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1)
+        axes.plot(
+            [page.gutter, page.width - PADDING], [y, y], color=INK, linewidth=0.9, linestyle=(0, (4, 3)), zorder=1
+        )
         write(axes, page.label_at(event), y, label(event), bbox=_paper(broken), zorder=4, fontweight=_weight(event))
     else:
         _draw_step(axes, page, event, y)

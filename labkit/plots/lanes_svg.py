@@ -9,7 +9,6 @@ from labkit.plots.intervals import Interval
 from labkit.plots.lanes import alt_text
 from labkit.plots.page import (
     BAR,
-    GUTTER,
     HEADER,
     LEGEND_ROW,
     LIFE_BAR,
@@ -121,7 +120,7 @@ def _event(page: Page, event: Event) -> list[str]:
             parts.append(_text(x, y, page.names_at(store)[event.number], paper=paper, small=True))
     bold = event.choice.is_fault
     if event.worker is None:
-        parts.append(_line(GUTTER, y, page.width - PADDING, y, INK, 0.9, "4 3"))
+        parts.append(_line(page.gutter, y, page.width - PADDING, y, INK, 0.9, "4 3"))
     else:
         parts += _step(page, event, event.worker, y)
     parts.append(_text(page.label_at(event), y, label(event), paper=paper, bold=bold))

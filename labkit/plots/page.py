@@ -44,6 +44,8 @@ class Page:
             self.rows[event.number] = HEADER + ROW * (row + 0.5)
             row += 1 + self.extra(event)
         self.bottom = HEADER + ROW * (row + 0.3)
+        longest = max((len(event.seconds) for event in trace.events), default=0)
+        self.gutter = max(GUTTER, 0.1 + CHARACTER * (6 + longest))  # for the number of a step, and its time
         self._place(compact=False)
         if self.width > WIDEST:
             self._place(compact=True)
@@ -55,7 +57,7 @@ class Page:
         self.left: dict[str, float] = {}
         self.compact = compact
         self.words: float | None = None
-        edge = GUTTER
+        edge = self.gutter
         for worker in self.trace.actors:
             self.left[worker] = edge
             title = len(self.title_of(worker)) + 2
@@ -215,7 +217,7 @@ def _ends_process(event: Event) -> bool:
 
 def number_and_time(event: Event) -> str:
     """What stands at the left edge of an event's row."""
-    return f"{event.number:>4} {shorten(event.seconds, 8):>7}"
+    return f"{event.number:>4} {event.seconds:>7}"
 
 
 def label(event: Event) -> str:

@@ -13,6 +13,7 @@ from labkit.observe.span import Span
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
+from labkit.stores.base import in_seconds
 
 WIDTH, ROW, BAR, MARGIN = 8.6, 0.24, 0.15, 0.2  # inches
 MOST_ROWS = 60
@@ -68,8 +69,8 @@ class _Scale:
     @property
     def step(self) -> int:
         """Microseconds between two ticks, so that they stand far enough apart."""
-        sizes = (size * 10**power for power in range(10) for size in STEPS)
-        return next((size for size in sizes if size * self.inches >= 0.8), 10**10)
+        sizes = (size * 10**power for power in range(14) for size in STEPS)
+        return next((size for size in sizes if size * self.inches >= 0.8), 10**14)
 
 
 def both_at_work(spans: Sequence[Span]) -> list[tuple[int, int]]:
@@ -151,7 +152,9 @@ def _took(span: Span) -> str:
 
 
 def _duration(seconds: float) -> str:
-    return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"
+    if seconds < 1:
+        return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 1_000 else f"{seconds:.0f} s"
 
 
 def _draw(axes: Axes, span: Span, scale: _Scale, y: float, index: int) -> None:
@@ -195,7 +198,7 @@ def _draw_time(axes: Axes, scale: _Scale, top: float, axis: float) -> None:
         x = scale.left + tick * scale.inches
         axes.plot([x, x], [top, axis], color=FAINT, linewidth=0.6, zorder=0.2)
         axes.plot([x, x], [axis, axis + 0.06], color=INK, linewidth=1)
-        shown = f"+{tick / 1e6:g} s" if scale.step >= 1_000_000 or not tick else f"+{tick / 1e3:g} ms"
+        shown = f"+{in_seconds(tick / 1e6)}" if scale.step >= 1_000_000 or not tick else f"+{tick / 1e3:g} ms"
         write(axes, x, axis + 0.19, shown if tick else "0", ha="center")
         tick += scale.step
 
@@ -206,7 +209,7 @@ def _told(spans: Sequence[Span], drawn: int) -> str:
         return "There is no span."
     works = _works(spans)
     workers = sorted({span.worker for span in works})
-    begins = f"It begins {min(span.start for span in spans) / 1e6:g} s after the start."
+    begins = f"It begins {in_seconds(min(span.start for span in spans) / 1e6)} after the start."
     told = f"{_subject(works)} {len(works)} time{'s' * (len(works) != 1)} by {', '.join(workers)}"
     together = both_at_work(spans)
     if together:

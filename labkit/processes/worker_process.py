@@ -18,6 +18,7 @@ from labkit.processes.journal import Journal
 from labkit.processes.live_lab import LiveLab, LiveWorld
 from labkit.processes.part import Part
 from labkit.source import raising_line
+from labkit.stores.base import in_seconds
 
 _real_sleep = time.sleep
 
@@ -102,7 +103,7 @@ def _noted_sleep(journal: Journal) -> Callable[[float], None]:
     """`time.sleep`, as long as ever, but that it is a step."""
 
     def sleep(seconds: float) -> None:
-        number = journal.sent("clock", "sleep", f"wakes after {seconds:g} s", counts=False)
+        number = journal.sent("clock", "sleep", f"wakes after {in_seconds(seconds)}", counts=False)
         _real_sleep(seconds)
         journal.got(number, "")
 

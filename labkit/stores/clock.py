@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from labkit.stores.base import FOR_EVER, Description, Outcome
+from labkit.stores.base import FOR_EVER, Description, Outcome, in_seconds
 
 
 class ClockWasRead(BaseException):  # not an Exception: a property that catches those must not catch it
@@ -52,16 +52,16 @@ class Clock:
 
     def describe(self, request: tuple[Any, ...]) -> Description:
         if request[0] == "sleep":
-            return Description("sleep", f"wakes after {request[1] / 1e6:g} s", costs=0)
+            return Description("sleep", f"wakes after {in_seconds(request[1] / 1e6)}", costs=0)
         if request[0] == "wait":
-            most = "" if request[1] == FOR_EVER else f", at most {request[1] / 1e6:g} s"
+            most = "" if request[1] == FOR_EVER else f", at most {in_seconds(request[1] / 1e6)}"
             return Description("sleep", f"waits for a thread{most}", costs=0)
         return Description("read", "read the clock", costs=0)
 
     def show_reply(self, request: tuple[Any, ...], reply: Any) -> str:
         if request[0] == "wait":
             return "woken" if reply else "in vain"
-        return "" if reply is None else f"{reply / 1e6:g} s"
+        return "" if reply is None else in_seconds(reply / 1e6)
 
     def expiries(self, state: int) -> Mapping[str, int]:
         return {}

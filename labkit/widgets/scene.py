@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from labkit.frames import Frame
 from labkit.play import Play
 from labkit.plots.page import TITLES
+from labkit.stores.base import in_seconds
 from labkit.widgets.marks import color, glyph
 from labkit.worker_view import WorkerView
 
@@ -66,7 +67,8 @@ def _variables(frame: Frame) -> str:
 def _stores(play: Play) -> str:
     rows = [(TITLES.get(held.store, held.store), held.name, held.value, held.ttl) for held in play.holdings]
     body = _table(rows) if rows else '<p class="lk-quiet">nothing yet</p>'
-    title = f'<span class="lk-title">what the stores hold</span> <span class="lk-quiet">at {play.seconds:g} s</span>'
+    now = f'<span class="lk-quiet">at {in_seconds(play.seconds)}</span>'
+    title = f'<span class="lk-title">what the stores hold</span> {now}'
     return f'<div class="lk-card">{title}{body}</div>'
 
 

@@ -13,6 +13,7 @@ from labkit.lab import Scenario
 from labkit.play import Play
 from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import FAULTS, Choice, Schedule
+from labkit.stores.base import in_seconds
 from labkit.trace import MOST_DRAWN, Trace, steps
 from labkit.verdict import Verdict
 from labkit.widgets.marks import dye, label_of, meaning_of
@@ -212,7 +213,7 @@ class Stepper(Shown):
         broken = [prop.name for prop in play.properties if prop.broken_at == count]
         if count:
             event = play.trace.events[-1]
-            what = f"Step {count}, at {play.seconds:g} s: {event.worker or 'clock'}: {event.summary}."
+            what = f"Step {count}, at {in_seconds(play.seconds)}: {event.worker or 'clock'}: {event.summary}."
             if event.ending is not None:
                 what += f" {event.worker} {event.ending}."
         else:
