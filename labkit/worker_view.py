@@ -10,6 +10,9 @@ from labkit.frames import Frame, frames_of, function_of
 from labkit.machine import DEAD, FINISHED
 from labkit.process import MAIN
 from labkit.stores.base import in_seconds
+from labkit.trace import shorten
+
+LONGEST_STEP = 200  # characters of what a worker does next
 
 
 class WorkerView(NamedTuple):
@@ -54,7 +57,7 @@ def look_at_worker(walk: Walk, worker: int) -> Iterator[WorkerView]:
     for pending in machine.pending[number]:
         actor = pending.actor
         operation = moment.operation_of(actor)
-        text = engine.world.stores[pending.slot].describe(operation.request).text
+        text = shorten(engine.world.stores[pending.slot].describe(operation.request).text, LONGEST_STEP)
         if actor in able:
             status, text = "ready", f"next {text}" if pending.cost else f"next: {text}"
         elif pending.left > 0:

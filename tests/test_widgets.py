@@ -7,8 +7,10 @@ import pytest
 
 from labkit import ScenarioError, explore, replay, run
 from labkit.errors import LabError
+from labkit.plots.lanes_svg import lanes_svg
 from labkit.widgets import Browser, Hints, Parsons, Prediction, Quiz, Stepper, Tuner, recap
 from labkit.widgets.prediction import Recap, forget
+from tests.pictures import assert_readable, texts
 from tests.test_play import handle, two_handlers
 
 BREAKS = "at most one mail"
@@ -418,3 +420,54 @@ def test_who_predicts_nothing_and_who_says_nothing_are_told_apart():
 
 def test_an_empty_recap_says_so():
     assert repr(Recap([])) == "No prediction has been compared yet."
+
+
+# ---- what learners write
+
+
+def broken_by_the_set_up(lab):
+    lab.worker("A", lambda r: r.incr("n"), lab.redis())
+    seen = lab.redis()
+    seen.set("n", 5)
+    lab.always("n is zero", lambda: seen.get("n") == b"0")
+
+
+def test_what_the_set_up_breaks_is_nobodys_success():
+    verdict = explore(broken_by_the_set_up)
+    stepper = Stepper(broken_by_the_set_up, breaks="n is zero")
+    assert stepper.message == "The set-up breaks 'n is zero', before anybody steps."
+    stepper.choose("A")
+    assert "yours" not in stepper.result.value
+    assert Browser(verdict).message == "n is zero: broken by the set-up, before anybody steps."
+    with pytest.raises(ScenarioError, match="nothing to put in order: the set-up breaks 'n is zero'"):
+        Parsons(broken_by_the_set_up, breaks="n is zero")
+    picture = verdict.counterexample.lanes()
+    assert {"set-up", "✗ breaks: n is zero"} <= set(texts(picture))
+    assert {"set-up", "✗ breaks: n is zero"} <= set(re.findall(">([^<>]+)</text>", lanes_svg(verdict.counterexample)))
+    assert_readable(picture)
+
+
+def test_a_long_value_is_cut_in_what_is_said():
+    def scenario(lab):
+        for name in "AB":
+            lab.worker(name, lambda r: (r.set("k", "z" * 5_000), r.get("k")), lab.redis())
+        lab.at_end("it never ends", lambda: False)
+
+    stepper = Stepper(scenario, "A A", breaks="it never ends")
+    trace = replay(scenario, "A A")
+    for told in (stepper.message, stepper.text, trace.lanes().alt, stepper.play.workers[1].text):
+        assert len(told) < 1_500
+    assert max(len(card.description) for card in Parsons(scenario, "A A B B", "it never ends").pool) < 120
+
+
+def test_a_card_is_added_once_although_it_is_clicked_twice():
+    cards = Parsons(two_handlers, breaks=BREAKS)
+    cards.pool[0].click()
+    cards.pool[0].click()
+    assert cards.order == [0]
+    for order in ([0, 0], [-1], [99]):
+        with pytest.raises(LabError, match="names each card once"):
+            cards.put(order)
+    assert cards.order == [0]
+    with pytest.raises(ScenarioError, match="give the steps that break it"):
+        Parsons(two_handlers, [], breaks=BREAKS)

@@ -38,8 +38,9 @@ from labkit.plots.style import (
     QUIET,
     look,
 )
-from labkit.trace import Event, Trace, steps
+from labkit.trace import Event, Trace, shorten, steps
 
+MOST_IN_ALT = 150  # characters of a step in the alternative text
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
 
 
@@ -59,6 +60,11 @@ def lanes(trace: Trace, source: bool = False) -> Picture:
         _draw_bar(axes, page, interval)
     for interval in page.lives:
         _draw_life(axes, page, interval)
+    for place, broken in enumerate(page.set_up):
+        y = HEADER + ROW * (place + 0.5)
+        _draw_alarm(axes, page, y, 1)
+        write(axes, 0.1, y, "set-up", color=QUIET, zorder=4)
+        write(axes, page.gutter, y, broken, color=DARK_ALARM, fontweight="bold", bbox=_paper([broken]), zorder=4)
     for event in trace.events:
         _draw_event(axes, page, event, source)
     _draw_legend(axes, page)
@@ -109,10 +115,7 @@ def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
     y = page.rows[event.number]
     broken = page.broken_by(event)
     if broken:
-        size = (page.width - 0.1, ROW * (1 + page.extra(event)))
-        axes.add_patch(
-            Rectangle((0.05, y - ROW / 2), *size, facecolor=ALARM_PAPER, edgecolor=ALARM, linewidth=1.4, zorder=0)
-        )
+        _draw_alarm(axes, page, y, 1 + page.extra(event))
     write(axes, 0.1, y, number_and_time(event), color=QUIET)
     if event.worker is None:
         axes.plot(
@@ -126,6 +129,14 @@ def _draw_event(axes: Axes, page: Page, event: Event, source: bool) -> None:
     for place, name in enumerate(broken, 1 + page.extra(event) - len(broken)):
         where = page.label_at(event), y + ROW * place
         write(axes, *where, broken_text(name), color=DARK_ALARM, fontweight="bold", bbox=_paper(broken), zorder=4)
+
+
+def _draw_alarm(axes: Axes, page: Page, y: float, rows: int) -> None:
+    """What lies under so many rows, the first around `y`, in which something is broken."""
+    size = page.width - 0.1, ROW * rows
+    axes.add_patch(
+        Rectangle((0.05, y - ROW / 2), *size, facecolor=ALARM_PAPER, edgecolor=ALARM, linewidth=1.4, zorder=0)
+    )
 
 
 def _draw_step(axes: Axes, page: Page, event: Event, y: float) -> None:
@@ -177,5 +188,8 @@ def alt_text(trace: Trace) -> str:
     shown = trace.events if len(trace.events) <= LISTED_IN_ALT else trace.events[-5:]
     if len(shown) < len(trace.events):
         parts.append(f"The last {len(shown)} steps:")
-    parts += [f"{event.number}. {event.seconds}, {event.worker or 'clock'}: {event.summary}." for event in shown]
+    parts += [
+        f"{event.number}. {event.seconds}, {event.worker or 'clock'}: {shorten(event.summary, MOST_IN_ALT)}."
+        for event in shown
+    ]
     return " ".join([*parts, trace.headline])

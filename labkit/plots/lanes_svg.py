@@ -48,8 +48,17 @@ def lanes_svg(trace: Trace) -> str:
     trace: what happened.
     """
     page = Page(trace, source=False)
-    parts = [_alarm(page, event) for event in trace.events if page.broken_by(event)]
+    parts = [_alarm(page, HEADER + ROW * (place + 0.5), 1) for place in range(len(page.set_up))]
+    parts += [
+        _alarm(page, page.rows[event.number], 1 + page.extra(event)) for event in trace.events if page.broken_by(event)
+    ]
     parts += _lanes(page)
+    for place, broken in enumerate(page.set_up):
+        y = HEADER + ROW * (place + 0.5)
+        parts += [
+            _text(0.1, y, "set-up", QUIET),
+            _text(page.gutter, y, broken, DARK_ALARM, paper=ALARM_PAPER, bold=True),
+        ]
     parts += [_bar(page, interval) for interval in page.bars]
     parts += [_life(page, interval) for interval in page.lives]
     for event in trace.events:
@@ -104,10 +113,9 @@ def _life(page: Page, interval: Interval) -> str:
     return _rectangle(left, *page.span(interval), LIFE_BAR, look(place).color, fill)
 
 
-def _alarm(page: Page, event: Event) -> str:
-    """What lies under an event that breaks a property, and under the lanes."""
-    height = ROW * (1 + page.extra(event))
-    return _rectangle(0.05, page.rows[event.number] - ROW / 2, height, page.width - 0.1, ALARM, ALARM_PAPER)
+def _alarm(page: Page, y: float, rows: int) -> str:
+    """What lies under so many rows, the first around `y`, in which something is broken, and under the lanes."""
+    return _rectangle(0.05, y - ROW / 2, ROW * rows, page.width - 0.1, ALARM, ALARM_PAPER)
 
 
 def _event(page: Page, event: Event) -> list[str]:

@@ -38,8 +38,9 @@ class Page:
         self.trace, self.source = trace, source
         self.lives = [found for found in intervals(trace) if found.kind in ("ttl", "deadline")]
         self.bars = [found for found in intervals(trace) if found not in self.lives]
+        self.set_up = [broken_text(broken.property) for broken in trace.violations if not broken.number]
         self.rows: dict[int, float] = {}
-        row = 0
+        row = len(self.set_up)
         for event in trace.events:
             self.rows[event.number] = HEADER + ROW * (row + 0.5)
             row += 1 + self.extra(event)
@@ -69,7 +70,8 @@ class Page:
         for store in self._used_stores():
             self.stores[store], edge = edge, edge + self._store_width(store)
         self.outside, edge = edge, edge + self._outside_width()
-        self.width = max(edge, 6.2)
+        set_up = CHARACTER * max(map(len, self.set_up), default=0) + PADDING
+        self.width = max(edge, 6.2, self.gutter + set_up)
 
     def _used_stores(self) -> list[str]:
         """Redis, and the database where it is used; without Redis where only that is."""

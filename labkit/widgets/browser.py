@@ -48,7 +48,10 @@ class Browser(Shown):
     def _open(self) -> None:
         name, trace = self.found[self.list.value]
         self.stepper.load(trace.schedule)
-        self.say(f"{name}: broken after {len(trace.events)} choices. Press redo to step through.")
+        if trace.events:
+            self.say(f"{name}: broken after {len(trace.events)} choices. Press redo to step through.")
+        else:
+            self.say(f"{name}: broken by the set-up, before anybody steps.")
 
     @property
     def text(self) -> str:

@@ -46,6 +46,7 @@ CSS = f"""
 .lk .lk-code, .lk .lk-mono {{ font-family: {CODE}; }}
 .lk .lk-line {{ display: block; padding: 0 6px 0 calc(7ch + 6px); text-indent: -7ch; white-space: pre-wrap;
   overflow-wrap: anywhere; }}
+.lk .lk-mono, .lk .lk-say, .lk .lk-goal {{ overflow-wrap: anywhere; }}
 .lk .lk-now {{ background: rgba(230, 159, 0, .30); font-weight: 700; }}
 .lk table.lk-table {{ border-collapse: collapse; font-size: 12.5px; margin: 2px 0; width: auto; }}
 .lk table.lk-table th, .lk table.lk-table td {{ text-align: left; padding: 1px 12px 1px 0; vertical-align: top;

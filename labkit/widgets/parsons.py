@@ -16,10 +16,12 @@ from labkit.play import Play
 from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
+from labkit.trace import shorten
 from labkit.widgets.marks import dye, glyph
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
 MOST_SHUFFLES = 50
+MOST_CHARACTERS = 90  # of a step on its card
 UNTRIED = '<div class="lk-empty">When you try an order, what the lab makes of it is drawn here.</div>'
 
 
@@ -37,7 +39,7 @@ class Card:
     text: str
 
     def __str__(self) -> str:
-        return f"{self.choice.worker or 'clock'}: {self.text}"
+        return f"{self.choice.worker or 'clock'}: {shorten(self.text, MOST_CHARACTERS)}"
 
 
 class Parsons(Shown):
@@ -112,6 +114,9 @@ class Parsons(Shown):
             wanted = found[self.breaks].schedule
         else:
             wanted = Schedule.parse(cards if isinstance(cards, str) else " ".join(cards))
+        if not wanted:
+            why = "give the steps that break it" if cards is not None else f"the set-up breaks {self.breaks!r}"
+            raise ScenarioError(f"there is nothing to put in order: {why}")
         self._play.paste(wanted)
         dealt = [Card(event.choice, event.text) for event in self._play.trace.events]
         chance = random.Random(str(wanted))
@@ -124,7 +129,9 @@ class Parsons(Shown):
     # ---- what can be done
 
     def put(self, order: Sequence[int]) -> None:
-        """Lay these cards, by their place in `cards`, as the order."""
+        """Lay these cards, by their place in `cards`, as the order; `ScheduleError` for a card twice or none."""
+        if sorted(set(order)) != sorted(order) or not set(order) <= set(range(len(self.cards))):
+            raise ScheduleError(f"an order names each card once, from 0 to {len(self.cards) - 1}, not {order!r}")
         self.order, self.picked = list(order), None
         self._refresh()
 
@@ -134,6 +141,8 @@ class Parsons(Shown):
         return self.is_solved
 
     def _add(self, card: int) -> None:
+        if card in self.order:
+            return  # the second of two quick clicks
         self.order.append(card)
         self.picked = len(self.order) - 1
         self.say(f"{self.cards[card]} is number {len(self.order)} of your order.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from dataclasses import replace
 
 import ipywidgets as ipw
 
@@ -14,12 +15,13 @@ from labkit.play import Play
 from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.stores.base import in_seconds
-from labkit.trace import MOST_DRAWN, Trace, steps
+from labkit.trace import MOST_DRAWN, Event, Trace, shorten, steps
 from labkit.verdict import Verdict
 from labkit.widgets.marks import dye, label_of, meaning_of
 from labkit.widgets.scene import scene
 from labkit.widgets.shown import LIVE, Shown, bar, button, label, static
 
+MOST_SAID = 120  # characters of a command, and of its reply
 NO_STEP = '<div class="lk-empty">The lane diagram grows here, with each step that you choose.</div>'
 
 
@@ -213,9 +215,11 @@ class Stepper(Shown):
         broken = [prop.name for prop in play.properties if prop.broken_at == count]
         if count:
             event = play.trace.events[-1]
-            what = f"Step {count}, at {in_seconds(play.seconds)}: {event.worker or 'clock'}: {event.summary}."
+            what = f"Step {count}, at {in_seconds(play.seconds)}: {event.worker or 'clock'}: {said(event)}."
             if event.ending is not None:
-                what += f" {event.worker} {event.ending}."
+                what += f" {event.worker} {shorten(str(event.ending), MOST_SAID)}."
+        elif broken:
+            return f"The set-up breaks {' and '.join(map(repr, broken))}, before anybody steps.", "bad"
         else:
             what = "Nothing has happened yet: you are the scheduler. Choose who steps."
         if self.is_reached:
@@ -240,6 +244,8 @@ class Stepper(Shown):
             return ""
         name = self._breaks or self.play.broken[0]
         own = up_to_violation(self.play.trace, name)
+        if not own.events:
+            return ""  # the set-up did it, and nobody else
         verdict = self.play.explore()
         best = verdict.violations.get(name)
         if best is None:
@@ -279,10 +285,16 @@ def up_to_violation(trace: Trace, name: str) -> Trace:
     return Trace(trace.workers, trace.events[:number], kept, trace.over and number == len(trace.events))
 
 
+def said(event: Event) -> str:
+    """What happened, in a few words, however long the values are."""
+    short = replace(event, text=shorten(event.text, MOST_SAID), reply=shorten(event.reply, MOST_SAID))
+    return short.summary
+
+
 def _card(title: str, trace: Trace) -> str:
     rows = "".join(
         f'<tr><th scope="row">{event.number}</th><td>{html.escape(event.worker or "")}</td>'
-        f'<td class="lk-mono">{html.escape(event.summary)}</td></tr>'
+        f'<td class="lk-mono">{html.escape(said(event))}</td></tr>'
         for event in trace.events
     )
     schedule = html.escape(str(trace.schedule))
