@@ -285,8 +285,11 @@ def test_a_prediction_that_was_compared_stays(capsys):
     ("options", "said", "why"),
     [
         ({}, "ten", "'ten' is no number"),
-        ({}, "2,5", "'2,5' is no number"),
         ({}, " ", "Write your prediction"),
+        ({}, "nan", "'nan' is no number"),
+        ({}, "1e999", "'1e999' is no number"),
+        ({}, "2,5", "'2,5' is no number; write one such as 10, 2.5 or 1,000"),
+        ({}, "1,0000", "'1,0000' is no number"),
         ({"choices": ["twice", "lost"]}, "thrice", "not among the choices"),
     ],
 )
@@ -297,7 +300,7 @@ def test_what_is_no_answer_to_the_question_is_refused_in_words(options, said, wh
 
 def test_numbers_are_read_as_people_write_them():
     guess = Prediction("How many?")
-    for written, meant in (("1,000", 1000), ("1,000,000", 1e6), ("2.5", 2.5), ("30 %", 30), ("7", 7)):
+    for written, meant in (("1,000", 1000), ("12,345,678.5", 12_345_678.5), ("2.5", 2.5), ("30 %", 30), ("7", 7)):
         guess.answer(written)
         assert guess.value == meant
 
@@ -335,7 +338,11 @@ def test_a_wrong_answer_is_explained():
 
 @pytest.mark.parametrize(
     ("number", "answer", "why"),
-    [(0, "order", "no question 0; there are 1"), (2, "order", "no question 2"), (1, "luck", "'luck' is not among")],
+    [
+        (0, "order", "no question 0; there are 1"),
+        (2, "order", "no question 2"),
+        (1, "luck", "'luck' is no answer to question 1"),
+    ],
 )
 def test_an_answer_that_cannot_be_chosen_is_refused_in_words_and_is_no_try(number, answer, why):
     quiz = Quiz([("Why?", {"chance": "No.", "order": "Yes."}, "order")])
@@ -351,7 +358,15 @@ def test_an_answer_that_cannot_be_chosen_is_refused_in_words_and_is_no_try(numbe
         (lambda: Prediction(None), "asks a question, in words, not None"),
         (lambda: Prediction("Which?", choices="twice"), "choices are two texts or more, not 'twice'"),
         (lambda: Prediction("Which?", choices=["twice"]), "choices are two texts or more"),
+        (lambda: Prediction("Which?", choices=["twice", "twice"]), "choices are two texts or more"),
+        (lambda: Prediction("Which?", choices=["twice", 2, "once"]), "choices are two texts or more"),
         (lambda: Quiz([]), "at least one question"),
+        (lambda: Quiz([("Why?", ["chance", "order"], "order")]), "each answer to 'Why\\?' needs its explanation"),
+        (lambda: Tuner(visibility_timeout=float("nan")), "visibility_timeout is nan; the slider goes from 10 to 180"),
+        (lambda: Tuner(visibility_timeout="30"), "visibility_timeout is '30'; the slider goes"),
+        (lambda: Tuner(job_seconds=45.5), "job_seconds is 45.5; the slider goes from 5 to 120 seconds, whole ones"),
+        (lambda: Tuner(heartbeat="no"), "heartbeat is True or False, not 'no'"),
+        (lambda: Stepper.of("A B"), "something to step through, not str"),
         (lambda: Browser(None), "what `explore` returns, a verdict, not NoneType"),
         (lambda: Browser(two_handlers), "a verdict, not function"),
     ],
@@ -359,6 +374,22 @@ def test_an_answer_that_cannot_be_chosen_is_refused_in_words_and_is_no_try(numbe
 def test_a_widget_about_nothing_is_refused(make, why):
     with pytest.raises((ValueError, TypeError), match=why):
         make()
+
+
+def test_what_is_no_answer_of_a_quiz_is_no_try():
+    quiz = Quiz([("Why?", {"chance": "Chance repeats nothing.", "order": "Yes."}, "order")])
+    for number, answer in ((0, "order"), (2, "order"), (1, "luck")):
+        with pytest.raises(LabError, match=r"there (is|are)"):
+            quiz.answer(number, answer)
+    assert quiz.tries == [[]]
+
+
+def test_large_numbers_are_told_apart(capsys):
+    guess = Prediction("How many?")
+    guess.answer("12,345,678,901")
+    guess.compare(12_345_678_902)
+    assert capsys.readouterr().out == "you said 12,345,678,901, it was 12,345,678,902\n"
+    assert not guess.is_right
 
 
 def test_every_violation_of_a_verdict_can_be_stepped_through():
@@ -457,7 +488,7 @@ def test_a_long_value_is_cut_in_what_is_said():
     trace = replay(scenario, "A A")
     for told in (stepper.message, stepper.text, trace.lanes().alt, stepper.play.workers[1].text):
         assert len(told) < 1_500
-    assert max(len(card.description) for card in Parsons(scenario, "A A B B", "it never ends").pool) < 120
+    assert max(len(card.description) for card in Parsons(scenario, "A A B B", "it never ends").pool) < 140
 
 
 def test_a_card_is_added_once_although_it_is_clicked_twice():

@@ -21,7 +21,7 @@ from labkit.widgets.marks import dye, glyph
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
 MOST_SHUFFLES = 50
-MOST_CHARACTERS = 90  # of a step on its card
+MOST_CHARACTERS = 120  # of a step on its card
 UNTRIED = '<div class="lk-empty">When you try an order, what the lab makes of it is drawn here.</div>'
 
 

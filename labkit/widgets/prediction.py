@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +16,7 @@ from labkit.widgets.shown import LIVE, Shown, bar, button, static
 
 Said = float | str
 UNSAID = "no prediction"
-_COMMA_OF_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")  # `2,5` is no 25
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")  # a comma before three figures; in 2,5 it would be a decimal point
 _kept: dict[str, Prediction] = {}  # by question, in the order in which they were asked: those of this kernel
 
 
@@ -42,7 +43,8 @@ class Prediction(Shown):
     def __init__(self, question: str, unit: str = "", choices: Sequence[str] | None = None, text: bool = False) -> None:
         if not isinstance(question, str) or not question.strip():
             raise ValueError(f"a prediction asks a question, in words, not {question!r}")
-        if choices is not None and (isinstance(choices, str) or len(choices) < 2):
+        texts = [] if isinstance(choices, str) else [each for each in choices or () if isinstance(each, str)]
+        if choices is not None and (len(texts) < len(choices) or len(set(texts)) < 2):
             raise ValueError(f"choices are two texts or more, not {choices!r}")
         super().__init__("prediction")
         self.question, self.unit, self.choices, self.is_text = question, unit, list(choices or ()), text
@@ -91,9 +93,11 @@ class Prediction(Shown):
         if self.is_text:
             return words
         try:
-            number = float(_COMMA_OF_THOUSANDS.sub("", words).removesuffix("%"))
+            number = float(_THOUSANDS.sub("", words).removesuffix("%"))
         except ValueError:
-            raise NoPrediction(f"{words!r} is no number; write one such as 10") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise NoPrediction(f"{words!r} is no number; write one such as 10, 2.5 or 1,000")
         return int(number) if number.is_integer() else number
 
     def _keep(self, said: Said) -> None:
@@ -243,4 +247,6 @@ def forget() -> None:
 def _shown(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,.10g}" if isinstance(value, (int, float)) else str(value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.10g}" if isinstance(value, float) else str(value)

@@ -28,6 +28,8 @@ class Quiz(Shown):
             raise ValueError("a quiz has at least one question")
         super().__init__("quiz")
         for question, answers, right in questions:
+            if not isinstance(answers, Mapping):
+                raise ValueError(f"each answer to {question!r} needs its explanation: write {{answer: explanation}}")
             if right not in answers:
                 raise ValueError(f"the right answer {right!r} is not among those of {question!r}: {list(answers)}")
         self.questions = list(questions)
@@ -48,13 +50,13 @@ class Quiz(Shown):
         self.say(self._score())
 
     def answer(self, number: int, answer: str) -> None:
-        """Answer a question, by its number from 1, as a click does; `LabError` when there is no such one to choose."""
-        if not 1 <= number <= len(self.questions):
-            raise LabError(f"there is no question {number}; there are {len(self.questions)}")
+        """Answer a question, by its number from 1, as a click does; `LabError` when there is no such one."""
         place = number - 1
+        if not 0 <= place < len(self.questions):
+            raise LabError(f"there is no question {number}; there are {len(self.questions)}")
         _, answers, right = self.questions[place]
         if answer not in answers:
-            raise LabError(f"{answer!r} is not among the answers: {', '.join(answers)}")
+            raise LabError(f"{answer!r} is no answer to question {number}; there are {', '.join(answers)}")
         self.tries[place].append(answer)
         is_right = answer == right
         for other, made in self.buttons[place].items():

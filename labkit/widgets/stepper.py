@@ -100,9 +100,11 @@ class Stepper(Shown):
         found: a verdict, for its counterexample, or the trace of a run, a replay or a counterexample.
         goal, breaks: as for the stepper.
 
-        Raises `ScenarioError` when there is nothing to step through.
+        Raises `ScenarioError` when there is nothing to step through, and `TypeError` on anything else.
         """
         trace = found.counterexample if isinstance(found, Verdict) else found
+        if not isinstance(found, (Verdict, Trace)):
+            raise TypeError(f"a verdict or a trace has something to step through, not {type(found).__name__}")
         if trace is None:
             raise ScenarioError("the verdict has no counterexample to step through")
         if trace.origin is None:

@@ -33,7 +33,7 @@ class Tuner(Shown):
     heartbeat: whether workers hide their message anew, each third of the visibility timeout.
     grace_period: seconds from SIGTERM to SIGKILL, up to 120.
 
-    Raises `ValueError` on seconds that are on no slider.
+    Raises `ValueError` on what no slider shows.
     """
 
     def __init__(
@@ -44,15 +44,17 @@ class Tuner(Shown):
         self.sliders: dict[str, ipw.IntSlider | ipw.Checkbox] = {}
         rows: list[ipw.Widget] = []
         for (name, (words, low, high)), value in zip(_NAMES.items(), values, strict=True):
-            if not low <= value <= high:
-                raise ValueError(f"{name} is {value!r}; the slider goes from {low} to {high} seconds")
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise ValueError(f"{name} is {value!r}; the slider goes from {low} to {high} seconds, whole ones")
             slider = ipw.IntSlider(value, low, high, 5, description=f"{words}, s", continuous_update=False)
             slider.style.description_width, slider.layout.width = "190px", "560px"
             slider.observe(self.guarded(self._refresh), "value")
             self.sliders[name] = slider
             slider.layout.max_width = "100%"
             rows.append(slider)
-        self.sliders["heartbeat"] = ipw.Checkbox(bool(heartbeat), indent=False)
+        if not isinstance(heartbeat, bool):
+            raise ValueError(f"heartbeat is True or False, not {heartbeat!r}")
+        self.sliders["heartbeat"] = ipw.Checkbox(heartbeat, indent=False, layout={"width": "auto"})
         self.sliders["heartbeat"].observe(self.guarded(self._refresh), "value")
         rows.insert(2, self.sliders["heartbeat"])
         self.advice, self.picture = ipw.HTML(), ipw.HTML()
