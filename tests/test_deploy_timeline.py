@@ -8,8 +8,8 @@ import pytest
 from matplotlib.patches import Rectangle
 
 from labkit import replay, run
-from labkit.incidents import Rollout
-from labkit.plots import deploy_timeline
+from labkit.incidents import DEPLOY, Rollout
+from labkit.plots import deploy_timeline, fix_ladder
 from labkit.plots.deploy import SHADED, WINDOW_TEXT
 from labkit.plots.style import ALARM_PAPER, DARK_ALARM, PAPER
 from labkit.plots.timeline import Job, timeline
@@ -209,3 +209,21 @@ def test_what_was_killed_is_marked_dark_and_crossed(traces):
     (axes,) = picture.figure.axes
     dark = [line for line in axes.lines if line.get_marker() == "v" and line.get_markerfacecolor() == DARK_ALARM]
     assert len(dark) == 2
+
+
+@pytest.mark.parametrize("numbers", [{"job_seconds": float("nan")}, {"grace_period": -1}, {"jobs": -1}, {"ready": "9"}])
+def test_a_rollout_that_cannot_be_is_refused_in_words(numbers):
+    (name,) = numbers
+    with pytest.raises(ValueError, match=f"{name} is .*; it must be"):
+        Rollout(**numbers)
+
+
+def test_what_is_no_trace_and_no_ladder_is_refused_in_words():
+    with pytest.raises(TypeError, match=r"shows a trace, such as .*, not Rollout"):
+        deploy_timeline(Rollout())
+    with pytest.raises(TypeError, match="what `climb\\(\\)` of an incident gives, not Incident"):
+        fix_ladder(DEPLOY)
+
+
+def test_one_job_is_one_job():
+    assert "1 job, 0 of them" in deploy_timeline(Rollout(jobs=1).run()).text

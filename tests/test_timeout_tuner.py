@@ -230,6 +230,16 @@ def test_what_is_missing_or_said_twice_is_refused_in_words():
         timeout_tuner([1.0], p50=10)
     with pytest.raises(ValueError, match="durations is empty"):
         timeout_tuner([])
+    with pytest.raises(ValueError, match="timeouts is empty"):
+        timeout_tuner([1.0], timeouts=[])
+
+
+def test_the_shortest_timeout_is_named_in_whatever_order_they_are_given():
+    picture = timeout_tuner(p50=10, p95=60, timeouts=[90, 30, 60], chosen=12)
+    assert picture.text == timeout_tuner(p50=10, p95=60, timeouts=[30, 60, 90], chosen=12).text
+    assert "With a heartbeat, 30 s is the shortest timeout" in picture.text
+    assert picture.alt.startswith("Visibility timeout from 30 s to 90 s")
+    assert "e+" not in picture.text
 
 
 def test_the_same_numbers_are_the_same_picture():

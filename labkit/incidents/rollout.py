@@ -16,6 +16,7 @@ from labkit import Lab, Trace, run
 from labkit.lab import Service
 from labkit.queues import VisibilityQueue
 from labkit.workers import Job, Worker
+from labkit.workers.checks import check_number
 
 OLD, NEW = ("old-1", "old-2"), ("new-1", "new-2")
 
@@ -37,6 +38,8 @@ class Rollout:
     grace_period: seconds from SIGTERM to SIGKILL.
     heartbeat: whether a worker hides the message in hand anew, each third of the visibility timeout.
     old_receipts: what the receipt of an earlier delivery does; see `QueueRules`.
+
+    Raises `ValueError` on a time or a number of orders that cannot be.
     """
 
     drains: bool = True
@@ -48,6 +51,11 @@ class Rollout:
     grace_period: float = 30
     heartbeat: bool = False
     old_receipts: str = "ignore"
+
+    def __post_init__(self) -> None:
+        check_number("jobs", self.jobs, 0, whole=True)
+        for name in ("job_seconds", "visibility_timeout", "ready", "deploy", "grace_period"):
+            check_number(name, getattr(self, name))
 
     def __call__(self, lab: Lab) -> None:
         """Build the world."""

@@ -43,6 +43,8 @@ def deploy_timeline(trace: Trace) -> Picture:
     ----------
     trace: an execution whose jobs are sections, such as `Rollout().run()` of `labkit.incidents.rollout`.
     """
+    if not isinstance(trace, Trace):
+        raise TypeError(f"a deploy timeline shows a trace, such as `Rollout().run()`, not {type(trace).__name__}")
     shown = timeline(trace)
     scale = _Scale(shown)
     rows = [_Row(shown, scale, worker) for worker in shown.workers]
@@ -210,7 +212,8 @@ def _draw_window(axes: Axes, start: float, end: float, top: float, axis: float) 
 def _told(shown: Timeline) -> str:
     """What the picture shows, in a sentence or two."""
     names = sorted({job.name for job in shown.jobs})
-    begun = f"{len(names)} jobs, {len(shown.redelivered)} of them begun once more" if names else "No job"
+    jobs = f"{len(names)} job{'s' * (len(names) > 1)}"
+    begun = f"{jobs}, {len(shown.redelivered)} of them begun once more" if names else "No job"
     if not shown.repeated:
         return f"{begun}; no effect took place twice."
     first, last = shown.repeated[0].seconds, shown.repeated[-1].seconds

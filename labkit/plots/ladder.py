@@ -31,6 +31,8 @@ def fix_ladder(ladder: Ladder) -> Picture:
     ladder: the verdicts, as `Incident.climb` gives them. In a notebook, each violated cell of the table below the
         picture opens its shortest counterexample.
     """
+    if not isinstance(ladder, Ladder):
+        raise TypeError(f"a fix ladder shows what `climb()` of an incident gives, not {type(ladder).__name__}")
     incident = ladder.incident
     titles = ["no fix", *(f"+ {fix.name}" for fix in incident.fixes)]
     faults = [fault.name for fault in incident.faults]

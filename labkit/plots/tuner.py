@@ -50,7 +50,7 @@ def timeout_tuner(
         durations = log_normal(p50, p95)
     elif p50 is not None or p95 is not None:
         raise ValueError("give durations, or p50 and p95, and not both")
-    rows = tune(durations, timeouts, paused=paused, pause=pause)
+    rows = sorted(tune(durations, timeouts, paused=paused, pause=pause), key=lambda row: row.timeout)
     marked = tune(durations, [chosen], paused=paused, pause=pause)[0] if chosen is not None else None
     p50 = percentile(durations, 0.5) if p50 is None else p50
     p95 = percentile(durations, 0.95) if p95 is None else p95
@@ -168,9 +168,9 @@ def _told(rows: Sequence[Tuning], marked: Tuning | None) -> list[str]:
             told.append(f"{name} a heartbeat, every timeout here has more than {FEW:g} duplicate in 1,000 jobs.")
     if marked is not None:
         told.append(
-            f"{_seconds(marked.timeout)}: without a heartbeat {marked.duplicates:.3g} duplicates in 1,000 jobs, and "
-            f"{_seconds(marked.recovery)} until the job of a crashed worker goes on; with one "
-            f"{marked.duplicates_with_heartbeat:.3g}, and {_seconds(marked.recovery_with_heartbeat)}."
+            f"{_seconds(marked.timeout)}: without a heartbeat {_count(marked.duplicates)} duplicates in 1,000 jobs, "
+            f"and {_seconds(marked.recovery)} until the job of a crashed worker goes on; with one "
+            f"{_count(marked.duplicates_with_heartbeat)}, and {_seconds(marked.recovery_with_heartbeat)}."
         )
     return told
 
@@ -187,4 +187,8 @@ def _text(rows: Sequence[Tuning], p50: float, p95: float, told: Sequence[str]) -
 
 
 def _seconds(value: float) -> str:
-    return f"{value:.3g} s" if value < 1_000 else f"{value:,.0f} s"
+    return f"{_count(value)} s"
+
+
+def _count(value: float) -> str:
+    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"

@@ -54,6 +54,8 @@ def tune(
     check_number("paused", paused, 0, 1)
     check_number("pause", pause)
     chosen = list(_around(durations) if timeouts is None else timeouts)
+    if not chosen:
+        raise ValueError("timeouts is empty; name at least one")
     for timeout in chosen:
         check_number("a timeout", timeout, 0.001)
     return [_tuning(durations, timeout, paused, pause) for timeout in chosen]
