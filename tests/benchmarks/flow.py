@@ -94,20 +94,26 @@ class Load:
         """
         chance, began = random.Random(0), time.monotonic()
         marks = sorted(chance.randint(1, self.jobs - 1) for _ in range(kills))
-        for process in self.workers:
-            process.start()
-        while not self.is_done():
-            done = self.done()
-            if marks and done >= marks[0]:
-                marks.pop(0)
-                self._replace(chance.choice([process for process in self.workers if process.is_alive()]))
-            if midway is not None and done >= self.jobs // 2:
-                midway()
-                midway = None
-            time.sleep(0.02)
-        took = time.monotonic() - began
-        self.stop()
-        return took
+        try:
+            for process in self.workers:
+                process.start()
+            while not self.is_done():
+                alive = [process for process in self.workers if process.is_alive()]
+                if not alive:
+                    raise RuntimeError("every worker has ended, and not every job is done")
+                done = self.done()
+                if marks and done >= marks[0]:
+                    marks.pop(0)
+                    self._replace(chance.choice(alive))
+                if midway is not None and done >= self.jobs // 2:
+                    midway()
+                    midway = None
+                time.sleep(0.02)
+            if midway is not None:
+                raise RuntimeError("all was done before anybody saw that half of it was: more jobs are needed")
+            return time.monotonic() - began
+        finally:
+            self.stop()
 
     def _replace(self, process: Any) -> None:
         process.kill()
