@@ -49,7 +49,7 @@ class LiveWorld:
         if part.mode == "playing":
             return str(part.played(service))
         part.look_at(service, changes=f"{service} {call.key}")
-        journal = part.recording_steps
+        journal = part.journal_at_work
         shown = ServiceLog(service).describe(call)
         number = journal.sent(service, shown.kind, shown.text) if journal is not None else 0
         answer, at = part.ask(service, self.services[service], call, journal.worker if journal is not None else "")
@@ -102,7 +102,7 @@ class LiveLab(Lab):
     @contextmanager
     def section(self, name: str) -> Iterator[None]:
         """Mark a critical section in a worker's code."""
-        journal = self.live.part.recording_steps
+        journal = self.live.part.journal_at_work
         if journal is None:
             raise ScenarioError(f"section {name!r} stands outside of any worker")
         journal.entered(name)

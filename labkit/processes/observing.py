@@ -135,7 +135,7 @@ class Observer:
                 if not holds:
                     return moment, EVERY_MOMENT
             else:
-                if moments and not self.part.touched & {"redis", "sql"}:
+                if moments:
                     return self.seen.get(prop.name), EVERY_MOMENT
         return self.seen.get(prop.name), NOW_AND_THEN
 

@@ -48,8 +48,8 @@ class Part:
         self._ahead: deque[tuple[str, Any]] = deque()
 
     @property
-    def recording_steps(self) -> Journal | None:
-        """The journal while there is something to note."""
+    def journal_at_work(self) -> Journal | None:
+        """The journal, while the worker works; None at all other times, when nothing is a step."""
         return self.journal if self.mode == "working" else None
 
     def play(self) -> None:

@@ -140,7 +140,7 @@ class NotedConnection:
 
     def _note(self, asked: Asked) -> None:
         """Note a request before it is sent; that a script is made known is no step."""
-        journal = self._part.recording_steps
+        journal = self._part.journal_at_work
         if journal is not None and asked.commands and asked.commands[0][0] != b"SCRIPT":
             shown = describe(Request(3, asked.commands))
             asked.number = journal.sent("redis", shown.kind, shown.text)
@@ -198,14 +198,14 @@ class NotedConnection:
 
     def _message(self, reply: Any) -> None:
         """Something that was pushed to a subscriber."""
-        journal = self._part.recording_steps
+        journal = self._part.journal_at_work
         if journal is not None:
             number = journal.sent("redis", "command", "pubsub.get_message()")
             journal.got(number, show(reply))
 
     def _settle(self, asked: Asked, reply: Any) -> None:
         """Note the reply to a request. A script that the server does not know yet is sent again: no step."""
-        journal = self._part.recording_steps
+        journal = self._part.journal_at_work
         if journal is None or not asked.number:
             return
         if isinstance(reply, NoScriptError):

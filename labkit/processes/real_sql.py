@@ -173,7 +173,7 @@ class RealConnection(SqlConnection):
             except Exception as error:
                 return error
         part.look_at("sql", statement.text if is_write(statement) else "")
-        journal = part.recording_steps
+        journal = part.journal_at_work
         number = journal.sent("sql", "command", show_statement(statement)) if journal is not None else 0
         reply = self._executed(statement)
         part.taped(statement.verb, reply)
