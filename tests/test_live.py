@@ -18,7 +18,7 @@ from labkit.__main__ import main
 from labkit.incidents import Rollout
 from labkit.plots.deploy import deploy_timeline
 from labkit.plots.timeline import timeline
-from labkit.processes import effects, one_run, server
+from labkit.processes import effects, one_run, running, server
 from labkit.processes.effects import Effects
 from labkit.processes.faults import faults_of
 from labkit.processes.journal import notes_of
@@ -437,6 +437,22 @@ def test_what_the_lab_itself_has_to_say_of_a_worker_reaches_the_learner(redis_ur
 
     with pytest.raises(Unsupported, match="worker A: CONFIG is not for a scenario"):
         live(scenario, redis_url)
+
+
+def test_a_worker_that_hangs_while_it_builds_the_scenario_ends_the_run(redis_url, monkeypatch):
+    monkeypatch.setattr(running, "TO_BUILD", 0.1)
+    here, there = os.pipe()
+    whole = os.getpid()
+
+    def scenario(lab):
+        if os.getpid() != whole:
+            os.read(here, 1)  # nobody writes
+        lab.worker("A", lambda r: r.get("x"), lab.redis())
+
+    with pytest.raises(LabError, match=r"1 of 1 workers did not build the scenario within 0\.1 s"):
+        live(scenario, redis_url)
+    os.close(here)
+    os.close(there)
 
 
 def test_a_whole_server_is_never_flushed(redis_url):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from labkit.errors import Unsupported
+from labkit.errors import LabError, Unsupported
 from labkit.lab import Scenario
 from labkit.processes.faults import KINDS, START, LiveFault
 from labkit.processes.journal import FileSink, Journal
@@ -23,6 +23,7 @@ from labkit.processes.merging import Mark
 from labkit.processes.part import Part
 from labkit.processes.worker_process import die_with, work
 
+TO_BUILD = 60.0  # seconds that all workers have to build the scenario, which was built once before
 GRACE = 2.0  # seconds from SIGTERM to SIGKILL for workers that are stopped because the run is over
 
 
@@ -111,9 +112,14 @@ class Crew:
         os.read(self._go.read, 1)
 
     def let_go(self, count: int) -> int:
-        """Wait until so many workers are ready, or one is gone, and let all begin; returns when, in nanoseconds."""
-        ready = 0
+        """Wait until so many workers are ready, or one is gone, and let all begin; returns when, in nanoseconds.
+
+        `LabError` when one is neither within a minute.
+        """
+        ready, until = 0, time.monotonic() + TO_BUILD
         while ready < count and not self.notice_exits():
+            if time.monotonic() > until:
+                raise LabError(f"{count - ready} of {count} workers did not build the scenario within {TO_BUILD:g} s")
             if select.select([self._ready.read], [], [], 0.05)[0]:
                 ready += len(os.read(self._ready.read, count))
         self._go.close_write()
