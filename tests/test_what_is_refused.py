@@ -7,7 +7,7 @@ import time
 import pytest
 import redis
 
-from labkit import LabError, ScenarioError, Unsupported, explore, replay, sample
+from labkit import LabError, ScenarioError, Unsupported, explore, live, replay, sample
 from labkit.__main__ import main
 from labkit.workers import Worker
 
@@ -25,6 +25,69 @@ def test_a_script_on_a_real_server_cannot_leave_the_prefix(redis_url):
             replay(scenario, "A", redis_url=redis_url)
         assert server.get("somebody's") == b"own"
     server.delete("somebody's")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "'set', 'own', KEYS[1]",
+        "'lpush', 'own', KEYS[1]",
+        "'del', KEYS[1], 'own'",
+        "'mset', KEYS[1], 1, 'own', 2",
+        "'rename', KEYS[1], 'own'",
+        "'copy', KEYS[1], 'own'",
+        "'bitop', 'not', 'own', KEYS[1]",
+        "'zunionstore', 'own', 1, KEYS[1]",
+        "'zunion', 2, KEYS[1], 'own'",
+        "'xread', 'streams', KEYS[1], 'own', '0', '0'",
+        "'sort', KEYS[1], 'store', 'own'",
+        "'object', 'encoding', 'own'",
+    ],
+)
+def test_a_script_on_a_real_server_reaches_no_key_of_others_wherever_it_names_it(redis_url, call):
+    trace = live(one(lambda r: (r.set("k", 1), r.eval(f"return redis.call({call})", 1, "k"))), redis_url)
+    assert "leaves the prefix" in trace.exits["A"]
+    assert redis.Redis.from_url(redis_url).keys("*") == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "'mset', KEYS[1], 'own', KEYS[2], 2",
+        "'del', KEYS[1], KEYS[2]",
+        "'copy', KEYS[1], KEYS[2], 'replace'",
+        "'bitop', 'and', KEYS[2], KEYS[1], KEYS[1]",
+        "'zunionstore', KEYS[2], 1, KEYS[3], 'weights', 2",
+        "'sintercard', 2, KEYS[3], KEYS[3], 'limit', 1",
+        "'xread', 'count', 1, 'streams', KEYS[2], KEYS[3], '0', '0'",
+        "'object', 'encoding', KEYS[1]",
+        "'publish', 'news', KEYS[1]",
+        "'time'",
+    ],
+)
+def test_a_script_on_a_real_server_may_do_all_that_concerns_its_own_keys(redis_url, call):
+    script = f"return tostring(redis.call({call}))"
+    trace = live(one(lambda r: (r.set("k", 1), r.eval(script, 3, "k", "l", "m"))), redis_url)
+    assert trace.exits["A"] == "returned", trace.exits
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda r: r.sort("k", by="nosort", get="own:*"),
+        lambda r: r.sort("k", by="own:*"),
+        lambda r: r.script_flush(),
+        lambda r: r.script_kill(),
+    ],
+)
+def test_what_concerns_keys_and_scripts_of_others_is_not_sent_to_a_real_server(redis_url, work):
+    with pytest.raises(LabError, match="is not sent to a real server"):
+        live(one(work), redis_url)
+
+
+def test_a_script_that_only_reads_is_kept_to_the_prefix_too(redis_url):
+    trace = live(one(lambda r: (r.get("k"), r.eval_ro("return redis.call('get', 'own')", 1, "k"))), redis_url)
+    assert "leaves the prefix" in trace.exits["A"]
 
 
 def one(work, *arguments):

@@ -20,21 +20,49 @@ from labkit.stores.scripts import script_text
 ABOUT_CHANNELS = {b"CHANNELS", b"NUMSUB", b"SHARDCHANNELS", b"SHARDNUMSUB"}
 _WHOLE_SERVER = {b"FLUSHALL", b"FLUSHDB", b"SCAN", b"DBSIZE", b"SWAPDB", b"RANDOMKEY", b"MONITOR", b"SHUTDOWN"}
 _KEYLESS = {b"MULTI", b"EXEC", b"UNWATCH", b"DISCARD", b"TIME", b"PING", b"ECHO", b"SCRIPT", b"WAIT", b"WAITAOF"}
+_EVALS = {b"EVAL", b"EVALSHA", b"EVAL_RO", b"EVALSHA_RO"}
 # In front of a script: the channels that it names itself get the prefix too, and keys without it are out of reach.
+# `several` says where commands have keys that do not have one alone, in front: from, to (0 the last, -1 the one before
+# it), in steps of.
 _IN_SCRIPTS = b"""
 local prefix = '%s'
 local keyless = {time = true, ping = true, echo = true, info = true}
+local several = {
+  {1, 0, 1, 'del unlink exists touch mget sinter sunion sdiff sinterstore sunionstore sdiffstore pfcount pfmerge'},
+  {1, 0, 2, 'mset msetnx'}, {1, -1, 1, 'blpop brpop bzpopmin bzpopmax'}, {2, 0, 1, 'bitop'},
+  {1, 2, 1, 'rename renamenx rpoplpush copy smove lmove lcs geosearchstore zrangestore brpoplpush blmove'},
+  {2, 2, 1, 'object xgroup xinfo memory'}, {1, 0, 1, 'sort sort_ro georadius georadiusbymember'},
+}
+local counted = {zunion = 1, zinter = 1, zdiff = 1, sintercard = 1, zintercard = 1, lmpop = 1, zmpop = 1,
+  zunionstore = 2, zinterstore = 2, zdiffstore = 2}
+local function places(command, words)
+  if counted[command] then return 1, counted[command] + tonumber(words[counted[command]]), 1 end
+  for place, word in ipairs(words) do
+    if string.find(command, '^xread') and string.lower(word) == 'streams' then
+      return place + 1, place + (#words - place) / 2, 1
+    end
+  end
+  for _, group in ipairs(several) do
+    if string.find(' ' .. group[4] .. ' ', ' ' .. command .. ' ', 1, true) then
+      return group[1], group[2] > 0 and group[2] or #words + group[2], group[3]
+    end
+  end
+  return 1, 1, 1
+end
 local function is_ours(value)
   return string.sub(tostring(value), 1, #prefix) == prefix
 end
-local function prefixed(name, first, ...)
-  local command = string.lower(name)
-  if keyless[command] or is_ours(first) then return name, first, ... end
-  if command == 'publish' then return name, prefix .. first, ... end
-  for _, value in ipairs({...}) do
-    if is_ours(value) then return name, first, ... end
+local function prefixed(name, ...)
+  local command, words = string.lower(name), {...}
+  if keyless[command] then return name, ... end
+  if command == 'publish' and not is_ours(words[1]) then return name, prefix .. words[1], select(2, ...) end
+  local first, last, step = places(command, words)
+  for place = first, math.max(first, last), step do
+    if not is_ours(words[place]) and place ~= counted[command] then
+      error('the script leaves the prefix of the lab with ' .. name .. ': it must take every key through KEYS')
+    end
   end
-  error('the script leaves the prefix of the lab with ' .. name .. ': it must take every key through KEYS')
+  return name, ...
 end
 local server = redis
 local redis = setmetatable({
@@ -64,6 +92,10 @@ class Prefix:
         """The command, about the lab's keys and channels only; `LabError` when it is about more than those."""
         if command[0] in _WHOLE_SERVER:
             raise LabError(f"{command[0].decode()} concerns a whole server, and is not sent to a real one")
+        if command[0] == b"SCRIPT" and command[1].upper() not in (b"LOAD", b"EXISTS"):
+            raise LabError(f"SCRIPT {command[1].decode()} is about everybody's, and is not sent to a real server")
+        if command[0] in (b"SORT", b"SORT_RO") and any(map(_looks_elsewhere, command[2:], command[3:])):
+            raise LabError(f"{command[0].decode()} looks into keys by a pattern, and is not sent to a real server")
         if command[0] == b"KEYS":
             return (command[0], self.text + command[1])
         if command[0] == b"PUBSUB":
@@ -95,7 +127,7 @@ class Prefix:
 
     def key_places(self, command: Command) -> list[int]:
         """Where a command has its keys, as the server itself says."""
-        if command[0] in (b"EVAL", b"EVALSHA"):
+        if command[0] in _EVALS:
             return list(range(3, 3 + int(command[2])))
         if command[0] in _KEYLESS:
             return []
@@ -129,9 +161,9 @@ class Prefix:
         return (*command[:2], *(self.text + name if what in ABOUT_CHANNELS else name for name in names))
 
     def _within_scripts(self, command: Command) -> Command:
-        if command[0] == b"EVAL":
+        if command[0] in (b"EVAL", b"EVAL_RO"):
             return (command[0], self.script(command[1]), *command[2:])
-        if command[0] == b"EVALSHA" and (text := script_text(command[1])):
+        if command[0] in (b"EVALSHA", b"EVALSHA_RO") and (text := script_text(command[1])):
             return (command[0], self._sha_of(self.script(text)), *command[2:])
         if command[0] == b"SCRIPT" and command[1].upper() == b"LOAD":
             return (*command[:2], self.script(command[2]))
@@ -139,6 +171,11 @@ class Prefix:
 
     def _sha_of(self, text: bytes) -> bytes:
         return _bytes(self._client.script_load(text)) if self._loads else hashlib.sha1(text).hexdigest().encode()
+
+
+def _looks_elsewhere(word: bytes, pattern: bytes) -> bool:
+    """Whether two words of SORT have it look into keys that it does not name."""
+    return word.upper() in (b"BY", b"GET") and pattern.lower() not in (b"nosort", b"#")
 
 
 def _bytes(word: Any) -> bytes:
