@@ -62,6 +62,21 @@ def two_mails(lab):
     lab.always("at most one mail", lambda: lab.mail.count("order-1") <= 1)
 
 
+def endless(lab):
+    """Two workers that come to no end by themselves, one of which does not listen to SIGTERM."""
+
+    def work(r, listens):
+        if not listens:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        r.set("begun", 1)
+        while True:
+            r.incr("rounds")
+            time.sleep(0.05)
+
+    for name in "AB":
+        lab.worker(name, work, lab.redis(), name == "A")
+
+
 def both_inside(lab):
     """Two workers in one section, each of which waits there for the other."""
 

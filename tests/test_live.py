@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -453,6 +454,45 @@ def test_a_worker_that_hangs_while_it_builds_the_scenario_ends_the_run(redis_url
         live(scenario, redis_url)
     os.close(here)
     os.close(there)
+
+
+@pytest.mark.parametrize("taken", ["labkit:demo:job", "labkit-letters:demo:tape"])
+def test_a_run_whose_id_is_taken_is_refused_and_removes_nothing(redis_url, taken):
+    server = redis.Redis.from_url(redis_url)
+    server.set(taken, "precious")
+    with pytest.raises(LabError, match=f"run_id demo is taken: the server has the key {taken}"):
+        live(scenarios.one_after_the_other, redis_url, run_id="demo")
+    assert server.getdel(taken) == b"precious"
+
+
+def test_a_run_whose_schema_is_there_already_is_refused_and_drops_nothing(redis_url, postgresql_url):
+    psycopg = pytest.importorskip("psycopg")
+    with psycopg.connect(postgresql_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA labkit_demo CREATE TABLE precious (n int)")
+        with pytest.raises(LabError, match="schema labkit_demo is there already"):
+            live(scenarios.tables, redis_url, postgresql_url, run_id="demo")
+        connection.execute("SELECT * FROM labkit_demo.precious")
+        connection.execute("DROP SCHEMA labkit_demo CASCADE")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_what_a_run_made_is_gone_when_it_is_told_to_end_midway(redis_url, number, tmp_path):
+    server, path = redis.Redis.from_url(redis_url), os.environ["PATH"]
+    command = [sys.executable, "-m", "labkit", "live", "tests.live_scenarios:endless", "--redis-url", redis_url]
+    with subprocess.Popen(command, cwd=ROOT, env={"TMPDIR": str(tmp_path), "PATH": path}, stderr=-3) as process:
+        while not server.keys("*:begun"):
+            assert process.poll() is None
+            select.select([], [], [], 0.05)
+        process.send_signal(number)
+        assert process.wait(timeout=30) == -number
+    assert server.keys("*") == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "127.0.0.1:6379", "redis://127.0.0.1:99999"])
+def test_what_is_no_url_of_a_redis_is_told_as_wrong_use(url):
+    with pytest.raises(LabError, match="there is no Redis server to run on"):
+        live(scenarios.one_after_the_other, url)
 
 
 def test_a_whole_server_is_never_flushed(redis_url):

@@ -129,15 +129,6 @@ def test_ctrl_c_ends_a_worker_that_has_joined(redis_url):
         assert Guests(["B"], letters, None, "run7").exit_of("B")[1] == -signal.SIGINT
 
 
-def test_what_a_killed_run_of_that_name_left_behind_keeps_no_worker_off(redis_url):
-    letters = Letters(redis.Redis.from_url(redis_url), "run8")
-    letters.client.set(letters.key("taken", "B"), "1")
-    letters.write("gone:B", (1, 0))
-    with joining("two_mails", redis_url, "run8", "B"):
-        trace = live(scenarios.two_mails, redis_url, elsewhere=["B"], run_id="run8", seconds=60)
-    assert trace.effects["mail"] == 2
-
-
 def test_a_set_ups_record_is_sent_whole(redis_url):
     tape = [
         ("GET", None),

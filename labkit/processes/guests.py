@@ -31,7 +31,6 @@ class Guests:
         if not self.names:
             return
         letters = self._letters
-        letters.burn()  # what a run of this name left here that was killed
         letters.write("lead", letters.lead())
         letters.write("expects", self.names)
         letters.client.set(letters.key("tape"), packed_tape(self._part))

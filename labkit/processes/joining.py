@@ -74,8 +74,8 @@ def join(scenario: Scenario, redis_url: str, run: str, name: str, database_url: 
 
     Raises `LabError` when there is no such run, when it does not expect this worker, or when it has it already.
     """
-    client = redis.Redis.from_url(redis_url)
     try:
+        client = redis.Redis.from_url(redis_url)
         prefix = Prefix(client, f"labkit:{run}:".encode(), loads=False)
     except (redis.RedisError, ValueError, OSError) as error:
         raise LabError(f"there is no Redis server to join a run on: {error}") from error
@@ -112,7 +112,7 @@ def _tape(letters: Letters, run: str, seconds: float) -> list[tuple[str, Any]]:
 
 
 def _database(url: str | None, folder: Path, run: str) -> RealDatabase:
-    return NoDatabase(folder / "none.sqlite") if url is None else real_database(url, folder, run)
+    return NoDatabase(folder / "none.sqlite") if url is None else real_database(url, folder, run, joins=True)
 
 
 def _asker(letters: Letters) -> Any:

@@ -37,9 +37,13 @@ class Letters:
         """A key's name."""
         return (self._prefix + ":".join(parts)).encode()
 
+    def all(self) -> list[bytes]:
+        """Those that are there."""
+        return [_bytes(key) for key in self.client.scan_iter(match=f"{self._prefix}*", count=1_000)]
+
     def burn(self) -> None:
         """Remove them all."""
-        for key in list(self.client.scan_iter(match=f"{self._prefix}*", count=1_000)):
+        for key in self.all():
             self.client.unlink(key)
 
     def write(self, name: str, value: object) -> None:
@@ -89,6 +93,10 @@ def unpacked_call(text: str | bytes) -> tuple[str, str, bool, Call, str]:
     """A request to a service from its text."""
     number, service, deduplicates, key, idempotency_key, fields, worker = json.loads(text)
     return number, service, deduplicates, Call(key, idempotency_key, tuple(map(tuple, fields))), worker
+
+
+def _bytes(word: Any) -> bytes:
+    return word if isinstance(word, bytes) else str(word).encode()
 
 
 def _plain(reply: Any) -> Any:

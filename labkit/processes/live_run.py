@@ -24,6 +24,7 @@ from labkit.processes.live_lab import LiveLab, LiveWorld
 from labkit.processes.live_trace import LiveTrace
 from labkit.processes.observing import Observer
 from labkit.processes.one_run import Run
+from labkit.processes.orderly_end import ended_in_order
 from labkit.processes.part import Part
 from labkit.processes.real_sql import real_database
 from labkit.processes.server import redis_server
@@ -73,6 +74,7 @@ def live(
     """
     _check(scenario, seconds)
     with ExitStack() as stack:
+        stack.enter_context(ended_in_order())
         url = redis_url or stack.enter_context(redis_server())
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labkit-live-")))
         run = stack.enter_context(_begun(scenario, url, database_url, folder, tuple(elsewhere), _name(run_id)))
@@ -86,12 +88,17 @@ def _begun(
     scenario: Scenario, url: str, database_url: str | None, folder: Path, elsewhere: Sequence[str], name: str
 ) -> Iterator[Run]:
     """Build a scenario on real servers, and remove from them, at the end, whatever it and its workers made there."""
-    client = redis.Redis.from_url(url)
     try:
+        client = redis.Redis.from_url(url)
         prefix = Prefix(client, f"labkit:{name}:".encode(), loads=False)
     except (redis.RedisError, ValueError, OSError) as error:
         raise LabError(f"there is no Redis server to run on: {error}") from error
     letters = Letters(client, name)
+    if found := [key.decode(errors="replace") for key in (*prefix.made(), *letters.all())]:
+        raise LabError(
+            f"run_id {name} is taken: the server has the key {found[0]}, which this run would remove; choose another id, "
+            "or delete the key if a run that was killed has left it"
+        )
     database = real_database(database_url, folder, name)
     effects = Effects(folder / "services.sqlite")
     try:

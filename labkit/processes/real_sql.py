@@ -109,16 +109,21 @@ class PostgresqlSchema:
     Parameters
     ----------
     url: such as `postgresql://user@host/database`.
-    schema: the schema's name; it is made if it is not there.
+    schema: the schema's name.
+    joins: whether the schema is there already; else it is made, and refused if it is there.
     """
 
     isolation = "PostgreSQL: as the server says, READ COMMITTED by default"
 
-    def __init__(self, url: str, schema: str) -> None:
+    def __init__(self, url: str, schema: str, joins: bool = False) -> None:
         self._url, self.schema = url, schema
         self.sessions: list[Session] = []
         self._psycopg = _psycopg()
-        self._execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+        if not joins:
+            try:
+                self._execute(f"CREATE SCHEMA {schema}")
+            except self._psycopg.errors.DuplicateSchema as error:
+                raise LabError(f"schema {schema} is there already, and this run would drop it: name another") from error
 
     def connect(self) -> Execute:
         self.sessions.append(Session(self._open, _run_on_postgresql))
@@ -214,7 +219,7 @@ def _run_on_postgresql(connection: Any, text: str, values: Any) -> Result:
     return Result(rows, columns, cursor.rowcount)
 
 
-def real_database(url: str | None, folder: Path, name: str) -> RealDatabase:
+def real_database(url: str | None, folder: Path, name: str, joins: bool = False) -> RealDatabase:
     """The database of a run.
 
     Parameters
@@ -222,12 +227,13 @@ def real_database(url: str | None, folder: Path, name: str) -> RealDatabase:
     url: a PostgreSQL's; None for an SQLite file.
     folder: the run's folder.
     name: the run's name, made of letters and digits.
+    joins: whether the run has made it already.
     """
     if url is None:
         return SqliteFile(folder / "database.sqlite")
     if not url.startswith(("postgresql://", "postgres://")):
         raise LabError("database_url is that of a PostgreSQL, postgresql://…; without one there is an SQLite file")
-    return PostgresqlSchema(url, f"labkit_{name}")
+    return PostgresqlSchema(url, f"labkit_{name}", joins)
 
 
 def translated(text: str) -> str:

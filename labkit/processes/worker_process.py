@@ -90,6 +90,7 @@ def _run(code: Callable[[], object], journal: Journal) -> None:
 def _be_a_process_of_its_own(journal: Journal) -> None:
     """Leave behind what a fork inherits: signal handlers, the state of chance, and where prints and logs go."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     random.seed()
     before = (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__)
     sys.stdout = sys.stderr = Printed(journal)
