@@ -58,7 +58,6 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
     if endings:
         return str(endings[-1])
     words = {0: "returned", -signal.SIGKILL: KILLED, -signal.SIGTERM: "was killed by SIGTERM"}
-    words[-signal.SIGINT] = "was stopped by Ctrl-C"
     return words.get(ended.code, f"ended with {ended.code}")
 
 

@@ -66,7 +66,7 @@ class Guests:
     def exit_of(self, name: str) -> tuple[int, int]:
         """When it ended, in nanoseconds since 1970, and its exit code: that of a kill when it went without a word."""
         gone = self._letters.read(f"gone:{name}")
-        return (time.time_ns(), -signal.SIGKILL) if gone is None else (gone[0], gone[1])
+        return (time.time_ns(), -signal.SIGKILL) if gone is None else (gone, 0)
 
     def stop(self, grace: float) -> None:
         """Tell those that are left that the run is over, and serve them until they are gone."""

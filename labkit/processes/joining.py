@@ -92,14 +92,11 @@ def join(scenario: Scenario, redis_url: str, run: str, name: str, database_url: 
         part = Part(redis_url, prefix, database, _asker(letters))
         part.tape, part.journal = tape, Journal(name, RedisSink(letters, name, lead))
         _give_signs_of_life(letters, name)
-        code = 0
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C kills it, wherever it is, as any other crash would
         try:
             work(scenario, part, lambda: _wait(letters, name))
-        except KeyboardInterrupt:
-            code = -signal.SIGINT
-            raise
         finally:
-            letters.write(f"gone:{name}", (time.time_ns() + lead, code))
+            letters.write(f"gone:{name}", time.time_ns() + lead)
 
 
 def _tape(letters: Letters, run: str, seconds: float) -> list[tuple[str, Any]]:
