@@ -361,6 +361,21 @@ def test_a_wall_clock_that_is_set_meanwhile_does_not_end_a_run(redis_url, monkey
     assert trace.seconds < 3_600
 
 
+def test_no_step_comes_before_the_start_of_its_run(redis_url, monkeypatch):
+    seen, whole, close = redis.Redis.from_url(redis_url), os.getpid(), running.Pipe.close_write
+    closed = []
+
+    def close_and_stand_still(pipe):
+        close(pipe)
+        if os.getpid() == whole and not closed:  # the workers are let go
+            closed.append(pipe)
+            until(lambda: list(seen.scan_iter("labkit:*:n")))
+
+    monkeypatch.setattr(running.Pipe, "close_write", close_and_stand_still)
+    (step,) = live(lambda lab: lab.worker("A", lambda r: r.incr("n"), lab.redis()), redis_url).events
+    assert step.time > 0
+
+
 def test_time_passes_in_a_live_run_and_a_sleep_is_a_step(redis_url):
     def scenario(lab):
         lab.worker("A", lambda: time.sleep(0.05))

@@ -122,8 +122,9 @@ class Crew:
                 raise LabError(f"{count - ready} of {count} workers did not build the scenario within {TO_BUILD:g} s")
             if select.select([self._ready.read], [], [], 0.05)[0]:
                 ready += len(os.read(self._ready.read, count))
+        start = time.time_ns()  # before they are let go: this process may stand still just then
         self._go.close_write()
-        return time.time_ns()
+        return start
 
     def wait(self, seconds: float) -> None:
         """Wait until a process ends, or for so many seconds."""
