@@ -63,6 +63,24 @@ def test_without_a_database_it_says_that_it_shares_no_file(redis_url):
         live(scenarios.tables, redis_url, elsewhere=["B"], run_id="run4", seconds=60)
 
 
+@pytest.mark.parametrize("name", ["A", "B"])  # B does not listen to SIGTERM
+def test_a_run_that_is_ended_by_ctrl_c_ends_its_guests_and_leaves_nothing(redis_url, name):
+    server = redis.Redis.from_url(redis_url, socket_timeout=60)
+    command = [sys.executable, "-m", "labkit", "live", "tests.live_scenarios:endless", "--redis-url", redis_url]
+    command += ["--run", "run6", "--elsewhere", name]
+    guest_command = [*command[:3], "worker", command[4], "--redis", redis_url, "--run", "run6", "--name", name]
+    with (
+        subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process,
+        subprocess.Popen(guest_command, cwd=ROOT) as guest,
+    ):
+        server.blpop(["labkit:run6:four rounds"], timeout=50)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == -signal.SIGINT
+        assert server.keys("*") == []
+        assert guest.wait(timeout=30) in (-signal.SIGTERM, -signal.SIGKILL)
+        assert server.keys("*") == []
+
+
 def test_a_run_says_how_to_start_the_worker_that_is_missing(redis_url):
     with pytest.raises(LabError, match=r"B did not join within 0 s; start each with `python -m labkit worker .*run5"):
         live(scenarios.two_mails, redis_url, elsewhere=["B"], run_id="run5", seconds=0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import tempfile
 import threading
 import time
 import uuid
@@ -19,7 +18,7 @@ from labkit.lab import Scenario
 from labkit.processes.journal import Journal
 from labkit.processes.letters import ALIVE, Letters, packed_call, unpacked_tape
 from labkit.processes.part import Part
-from labkit.processes.real_sql import RealDatabase, SqliteFile, real_database
+from labkit.processes.real_sql import SqliteFile, real_database
 from labkit.processes.worker_process import work
 from labkit.stores.prefixing import Prefix
 from labkit.stores.services import Call
@@ -56,6 +55,9 @@ class RedisSink:
 class NoDatabase(SqliteFile):
     """What stands for an SQLite file that is on another machine."""
 
+    def __init__(self) -> None:
+        self.sessions = []
+
     def connect(self) -> Any:
         raise LabError("a worker that joins shares no SQLite file: give the run and the worker a --database-url")
 
@@ -86,16 +88,16 @@ def join(scenario: Scenario, redis_url: str, run: str, name: str, database_url: 
         raise LabError(f"run {run} expects {' and '.join(expected)} from elsewhere, not {name}")
     if not client.set(letters.key("taken", name), "1", nx=True):
         raise LabError(f"somebody else has joined run {run} as {name}")
-    with tempfile.TemporaryDirectory(prefix="labkit-worker-") as folder:
-        database = _database(database_url, Path(folder), run)
-        lead = letters.lead() - letters.read("lead")
-        part = Part(redis_url, prefix, database, _asker(letters))
-        part.tape, part.journal = tape, Journal(name, RedisSink(letters, name, lead))
-        _give_signs_of_life(letters, name)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C kills it, wherever it is, as any other crash would
-        try:
-            work(scenario, part, lambda: _wait(letters, name))
-        finally:
+    database = NoDatabase() if database_url is None else real_database(database_url, Path(), run, joins=True)
+    lead = letters.lead() - letters.read("lead")
+    part = Part(redis_url, prefix, database, _asker(letters))
+    part.tape, part.journal = tape, Journal(name, RedisSink(letters, name, lead))
+    _give_signs_of_life(letters, name)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C kills it, wherever it is, as any other crash would
+    try:
+        work(scenario, part, lambda: _wait(letters, name))
+    finally:
+        if letters.read(f"alive:{name}"):  # else the run has removed its letters, and nobody would this one
             letters.write(f"gone:{name}", time.time_ns() + lead)
 
 
@@ -106,10 +108,6 @@ def _tape(letters: Letters, run: str, seconds: float) -> list[tuple[str, Any]]:
             raise LabError(f"there is no run {run} on this server: start live(…, run_id={run!r}, elsewhere=[…])")
         _sleep(0.1)
     return unpacked_tape(text.decode() if isinstance(text, bytes) else str(text))
-
-
-def _database(url: str | None, folder: Path, run: str) -> RealDatabase:
-    return NoDatabase(folder / "none.sqlite") if url is None else real_database(url, folder, run, joins=True)
 
 
 def _asker(letters: Letters) -> Any:

@@ -96,8 +96,8 @@ def _begun(
     letters = Letters(client, name)
     if found := [key.decode(errors="replace") for key in (*prefix.made(), *letters.all())]:
         raise LabError(
-            f"run_id {name} is taken: the server has the key {found[0]}, which this run would remove; choose another id, "
-            "or delete the key if a run that was killed has left it"
+            f"run_id {name} is taken: the server has the key {found[0]}, which this run would remove; choose another "
+            "id, or delete the key if a run that was killed has left it"
         )
     database = real_database(database_url, folder, name)
     effects = Effects(folder / "services.sqlite")

@@ -72,9 +72,9 @@ class Run:
             waiting = (*crew.alive(), *self.guests.alive())
             if over:
                 crew.stop()
-            self.guests.stop(2 * GRACE)
         finally:
             crew.close()
+            self.guests.stop(2 * GRACE)
         return self._trace(crew, faults, start, over, waiting)
 
     def _close_databases(self) -> None:
