@@ -510,6 +510,54 @@ def test_what_is_no_url_of_a_redis_is_told_as_wrong_use(url):
         live(scenarios.one_after_the_other, url)
 
 
+def raising(error):
+    def work(r):
+        raise error
+
+    return work
+
+
+@pytest.mark.parametrize(
+    ("work", "ending"),
+    [
+        (lambda r: int("x"), "raised ValueError: invalid literal for int() with base 10: 'x'"),
+        (lambda r: 1 / r.incr("n") / 0, "raised ZeroDivisionError"),
+        (raising(BaseException("odd")), "raised BaseException: odd"),
+        (raising(KeyboardInterrupt()), "raised KeyboardInterrupt"),
+        (lambda r: os._exit(0), "ended with 0, and its function did not"),
+        (lambda r: os._exit(7), "ended with 7, and its function did not"),
+        (lambda r: None, "returned"),
+    ],
+)
+def test_how_a_worker_ended_is_told_although_it_took_no_step(redis_url, work, ending):
+    def scenario(lab):
+        lab.worker("A", work, lab.redis())
+
+    assert live(scenario, redis_url).exits["A"].startswith(ending)
+
+
+def test_a_worker_starts_only_once_and_only_here(redis_url):
+    twice = [("start", "A", 0.1), ("start", "A", 0.2)]
+    with pytest.raises(ScenarioError, match="A can start only once"):
+        live(programs.naive, redis_url, faults=twice)
+    with pytest.raises(ScenarioError, match="A runs elsewhere, and starts when it joins"):
+        live(programs.naive, redis_url, faults=twice[:1], elsewhere=["A"])
+
+
+def test_a_worker_that_forks_is_told_so(redis_url):
+    def work(r):
+        child = os.fork()
+        if child:
+            os.waitpid(child, 0)
+        r.incr("n")
+
+    def scenario(lab):
+        lab.worker("A", work, lab.redis())
+
+    with pytest.raises(Unsupported, match="worker A: it forks"):
+        live(scenario, redis_url)
+
+
 def test_a_whole_server_is_never_flushed(redis_url):
     def scenario(lab):
         lab.worker("A", lambda r: r.flushall(), lab.redis())

@@ -54,11 +54,10 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
         return "was stopped by the lab when the run was over"
     if story is None or ended is None:
         return "never started"
-    endings = [step.event.ending for step in story.steps if step.event.ending is not None]
-    if endings:
-        return str(endings[-1])
-    words = {0: "returned", -signal.SIGKILL: KILLED, -signal.SIGTERM: "was killed by SIGTERM"}
-    return words.get(ended.code, f"ended with {ended.code}")
+    if story.ending is not None:
+        return str(story.ending)
+    words = {-signal.SIGKILL: KILLED, -signal.SIGTERM: "was killed by SIGTERM"}
+    return words.get(ended.code, f"ended with {ended.code}, and its function did not")
 
 
 def not_done(

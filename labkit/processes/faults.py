@@ -57,6 +57,9 @@ def faults_of(
     Raises `ScenarioError` for what is none.
     """
     faults = [_fault(each, workers, unhurt) for each in wanted]
+    started = [fault.worker for fault in faults if fault.kind == START]
+    if twice := sorted({name for name in started if started.count(name) > 1}):
+        raise ScenarioError(f"fault start: {' and '.join(twice)} can start only once")
     chance = random.Random(f"{seed}:live")
     mortal = sorted(set(workers) - set(unhurt) - {fault.worker for fault in faults if fault.kind == "kill"})
     if not isinstance(crashes, int) or crashes < 0 or crashes > len(mortal):

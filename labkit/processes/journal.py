@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from labkit.errors import Unsupported
 from labkit.source import Line, learners_line
 
 
@@ -60,7 +61,7 @@ class Journal:
         self.worker, self._sink, self._ends = worker, sink, dict(ends or {})
         self._done = 0
         self._numbers = itertools.count(1)
-        self._main = threading.main_thread()
+        self._main, self._process = threading.main_thread(), os.getpid()
 
     def sent(self, store: str, kind: str, text: str, counts: bool = True) -> int:
         """Note a request that is about to be sent; returns its number."""
@@ -93,7 +94,8 @@ class Journal:
         self._note("void", number=number)
 
     def complained(self, message: str, kind: str) -> None:
-        """Note what the lab itself has to say."""
+        """Note what the lab itself has to say; of a child of the worker's process too."""
+        self._process = os.getpid()
         self._note("complained", message=message, kind=kind)
 
     def entered(self, section: str) -> None:
@@ -114,6 +116,8 @@ class Journal:
         self._note("ended", error=error, line=where)
 
     def _note(self, what: str, **fields: object) -> None:
+        if os.getpid() != self._process:
+            raise Unsupported("it forks, and what its child does would be told as its own; add a worker instead")
         self._sink.write(json.dumps({"what": what, "at": time.time_ns(), **fields}))
 
     def _actor(self) -> str:

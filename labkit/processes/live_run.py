@@ -17,7 +17,7 @@ import redis
 from labkit.errors import LabError, ScenarioError
 from labkit.lab import Scenario
 from labkit.processes.effects import Effects
-from labkit.processes.faults import faults_of
+from labkit.processes.faults import START, faults_of
 from labkit.processes.guests import Guests
 from labkit.processes.letters import Letters
 from labkit.processes.live_lab import LiveLab, LiveWorld
@@ -79,6 +79,8 @@ def live(
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="labkit-live-")))
         run = stack.enter_context(_begun(scenario, url, database_url, folder, tuple(elsewhere), _name(run_id)))
         wanted = faults_of(faults, crashes, seed, run.lab.workers, _unhurt(run.lab) | set(elsewhere))
+        if here := sorted({fault.worker for fault in wanted if fault.kind == START}.intersection(elsewhere)):
+            raise ScenarioError(f"fault start: {' and '.join(here)} runs elsewhere, and starts when it joins")
         trace = run.go(wanted, seconds, until)
         return trace if gather is None else replace(trace, gathered=gather())
 
@@ -135,7 +137,7 @@ def _leave_nothing(prefix: Prefix, letters: Letters, client: redis.Redis) -> Non
 
 def _name(run_id: str | None) -> str:
     """The name of a run."""
-    if run_id is not None and not re.fullmatch("[a-z0-9]{1,32}", run_id):
+    if run_id is not None and not re.fullmatch("[a-z0-9]{1,32}", str(run_id)):
         raise ScenarioError(f"run_id is {run_id!r}; it must be 1 to 32 small letters and digits")
     return run_id or uuid.uuid4().hex[:12]
 
@@ -143,7 +145,7 @@ def _name(run_id: str | None) -> str:
 def _check(scenario: Scenario, seconds: float) -> None:
     if not callable(scenario):
         raise ScenarioError(f"a scenario is a function that takes a Lab, not {type(scenario).__name__}")
-    if not 0 <= seconds < LONGEST:
+    if not isinstance(seconds, (int, float)) or not 0 <= seconds < LONGEST:
         raise ScenarioError(f"seconds is {seconds}; it must be a number from 0 to {LONGEST:,}, a day")
 
 

@@ -65,14 +65,14 @@ class Story:
     ----------
     steps: in the order of the notes.
     stays: in critical sections.
-    ended: whether the worker came to the end of its function.
+    ending: how the worker's function ended; None if it did not.
     signals: those that it sent to itself, as a fault after so many steps does.
     complaint: the kind and the message of an error of the lab.
     """
 
     steps: list[Step] = field(default_factory=list)
     stays: list[Stay] = field(default_factory=list)
-    ended: bool = False
+    ending: Ending | None = None
     signals: list[Mark] = field(default_factory=list)
     complaint: tuple[str, str] | None = None
 
@@ -136,7 +136,7 @@ def _leave(story: Story, worker: str, sections: list[tuple[str, int]], note: dic
 
 
 def _end(story: Story, ending: Ending) -> None:
-    story.ended = True
+    story.ending = ending
     if story.steps:
         story.steps[-1].event = replace(story.steps[-1].event, ending=ending)
 

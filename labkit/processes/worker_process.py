@@ -77,7 +77,7 @@ def _run(code: Callable[[], object], journal: Journal) -> None:
         result = code()
     except LabError:
         raise
-    except (Exception, SystemExit, GeneratorExit) as error:
+    except BaseException as error:  # whatever it is, it ends the worker
         message = " ".join(str(error).split())
         text = type(error).__name__ + (f": {message}" if message else "")
         journal.ended(text, raising_line(error.__traceback__))
