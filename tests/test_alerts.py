@@ -168,6 +168,15 @@ EXPRESSIONS = (
     "c or on (queue) sum by (queue) (b_total)",
     "-c * 2 + 1",
     "2 < c",
+    'c{nothing=""}',
+    "c < Inf",
+    "max by (queue) (a_total / 0 * 0 or c)",
+    "min by (queue) (a_total / 0 * 0 or c)",
+    "sum(a_total / 0 - a_total / 0)",
+    "histogram_quantile(0, rate(d_bucket[30s]))",
+    "1 / histogram_quantile(2, rate(d_bucket[2m]))",
+    "1 / histogram_quantile(-1, rate(d_bucket[2m]))",
+    "histogram_quantile(0.9, c)",
 )
 
 
@@ -251,6 +260,8 @@ def test_a_rule_that_is_loosened_fires_earlier(tmp_path):
         ('x{a=~"b"}', "needed where '~' stands"),
         ("x[5m", "']' is needed"),
         ("x 5", "an operator is needed where '5' stands"),
+        ("rate(x[5m], x)", "rate() takes 1 argument(s)"),
+        ("histogram_quantile(0.9)", "histogram_quantile() takes 2 argument(s)"),
         ("", "a number, a metric or a function is needed where the end stands"),
     ],
 )
@@ -259,7 +270,10 @@ def test_what_the_lab_does_not_read_is_refused_in_words(expression, why):
         parse(expression)
 
 
-@pytest.mark.parametrize("expression", ["rate(x)", "x[5m]", "x + on (queue) x", "sum(3)", "x and 3"])
+QUANTILES = ["histogram_quantile(x, x)", "histogram_quantile(1, 1)"]
+
+
+@pytest.mark.parametrize("expression", ["rate(x)", "x[5m]", "x + on (queue) x", "sum(3)", "x and 3", *QUANTILES])
 def test_what_has_no_value_is_refused_in_words(expression):
     labels = [(("a", value), ("queue", "q")) for value in "12"]
     series = Series({"x": {label: [(5.0, 1.0)] for label in labels}})
@@ -267,14 +281,44 @@ def test_what_has_no_value_is_refused_in_words(expression):
         evaluate(parse(expression), series, 10)
 
 
-def test_a_file_that_holds_no_rules_is_refused_in_words(tmp_path):
-    (tmp_path / "mine.yml").write_text("rules: [")
-    with pytest.raises(LabError, match="no file of Prometheus rules"):
+RULE = "groups: [{name: g, rules: [{alert: A, expr: x > 0%s}]}]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["rules: [", "groups:", "groups: [{rules: [{alert: A}]}]", RULE % ", labels: [a]", RULE % ", for: 5"],
+)
+def test_a_file_that_holds_no_rules_is_refused_in_words(tmp_path, text):
+    (tmp_path / "mine.yml").write_text(text)
+    with pytest.raises(LabError, match=r"no file of Prometheus rules|'5' is no duration"):
+        load_rules(tmp_path / "mine.yml")
+
+
+def test_a_file_of_rules_that_is_not_there_is_told_in_words(tmp_path):
+    with pytest.raises(LabError, match="No such file"):
+        load_rules(tmp_path / "none.yml")
+
+
+def test_labels_may_be_left_empty_and_an_interval_of_nothing_is_the_usual_one(tmp_path):
+    (tmp_path / "mine.yml").write_text((RULE % ", labels: , annotations: ").replace("name: g", "interval: 0s"))
+    (rule,) = load_rules(tmp_path / "mine.yml")
+    assert (rule.labels, rule.look, rule.interval) == ({}, "", 15)
+
+
+def test_an_alert_on_what_a_recording_rule_makes_is_refused_since_nothing_makes_it(tmp_path):
+    recorded = "groups: [{rules: [{record: x, expr: y}, {alert: A, expr: x > 0}]}]"
+    (tmp_path / "mine.yml").write_text(recorded)
+    with pytest.raises(LabError, match="rule A reads x, which a recording rule makes"):
         load_rules(tmp_path / "mine.yml")
 
 
 def test_durations_are_read_as_prometheus_reads_them():
-    assert [seconds(text) for text in ("15s", "1m30s", "2h", "1d")] == [15, 90, 7200, 86400]
+    assert [seconds(text) for text in ("15s", "1m30s", "2h", "1d", "500ms", "1w", "0")] == [
+        *(15, 90, 7200, 86400, 0.5, 604_800, 0),
+    ]
+    for text in ("5", "", "s5", "1 m"):
+        with pytest.raises(PromQLError, match="is no duration"):
+            seconds(text)
 
 
 def test_every_metric_of_a_rule_is_exported(found):

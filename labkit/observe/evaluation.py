@@ -23,7 +23,11 @@ _COMPARE: dict[str, Callable[[float, float], bool]] = {
     ">=": operator.ge,
     "<=": operator.le,
 }
-_AGGREGATE: dict[str, Callable[[list[float]], float]] = {"sum": math.fsum, "max": max, "min": min}
+_AGGREGATE: dict[str, Callable[[list[float]], float]] = {
+    "sum": lambda values: math.fsum(values) if all(map(math.isfinite, values)) else sum(values),
+    "max": lambda values: max(values, key=lambda value: (not math.isnan(value), value)),  # a number beats NaN
+    "min": lambda values: min(values, key=lambda value: (math.isnan(value), value)),
+}
 
 
 def evaluate(tree: Tree, series: Series, at: float) -> Vector | float:
@@ -48,7 +52,12 @@ def evaluate(tree: Tree, series: Series, at: float) -> Vector | float:
 
 def _matching(tree: Selector, series: Series) -> dict[Labels, list[tuple[float, float]]]:
     found = series.kept.get(tree.name, {})
-    return {labels: points for labels, points in found.items() if set(tree.labels) <= set(labels)}
+    wanted = dict(tree.labels)  # an empty text is that of a label that a series does not have
+    return {
+        labels: points
+        for labels, points in found.items()
+        if all(dict(labels).get(name, "") == value for name, value in wanted.items())
+    }
 
 
 def _instant(tree: Selector, series: Series, at: float) -> Vector:
@@ -65,8 +74,8 @@ def _instant(tree: Selector, series: Series, at: float) -> Vector:
 def _call(tree: Call, series: Series, at: float) -> Vector:
     if tree.function == "histogram_quantile":
         quantile, buckets = (evaluate(argument, series, at) for argument in tree.arguments)
-        assert isinstance(quantile, float)
-        assert isinstance(buckets, dict)
+        if not isinstance(quantile, float) or not isinstance(buckets, dict):
+            raise PromQLError("histogram_quantile() takes a number, and then a vector of buckets")
         return _quantiles(quantile, buckets)
     (argument,) = tree.arguments
     if not isinstance(argument, Selector) or argument.range is None:
@@ -103,6 +112,8 @@ def increase(points: list[tuple[float, float]], start: float, end: float) -> flo
 def _quantiles(quantile: float, buckets: Vector) -> Vector:
     groups: dict[Labels, list[tuple[float, float]]] = {}
     for labels, count in buckets.items():
+        if "le" not in dict(labels):
+            continue  # as Prometheus does: it is no bucket
         rest = tuple(pair for pair in labels if pair[0] != "le")
         groups.setdefault(rest, []).append((float(dict(labels)["le"]), count))
     return {labels: _quantile(quantile, sorted(ends)) for labels, ends in groups.items()}
@@ -110,6 +121,8 @@ def _quantiles(quantile: float, buckets: Vector) -> Vector:
 
 def _quantile(quantile: float, ends: list[tuple[float, float]]) -> float:
     """Where a share of all values lies: counted to its bucket, then in proportion within it."""
+    if not 0 <= quantile <= 1:
+        return math.nan if math.isnan(quantile) else math.copysign(math.inf, quantile)
     if len(ends) < 2 or not math.isinf(ends[-1][0]) or not ends[-1][1]:
         return math.nan
     rank = quantile * ends[-1][1]
@@ -118,6 +131,8 @@ def _quantile(quantile: float, ends: list[tuple[float, float]]) -> float:
         return ends[-2][0]  # nothing is known beyond the last boundary
     low, below = ends[place - 1] if place else (0.0, 0.0)
     high, count = ends[place]
+    if count == below:
+        return math.nan  # nothing is in the first bucket, and the quantile is 0
     return low + (high - low) * (rank - below) / (count - below)
 
 

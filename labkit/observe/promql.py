@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from labkit.errors import LabError
 
 _TOKEN = re.compile(
-    r"\s*(?:(?P<duration>\d+[smhd](?:\d+[smhd])*)|(?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?)|(?P<name>[A-Za-z_:][\w:]*)"
+    r"\s*(?:(?P<duration>(?:\d+(?:ms|[smhdwy]))+)|(?P<number>\d+(?:\.\d+)?(?:e[+-]?\d+)?)|(?P<name>[A-Za-z_:][\w:]*)"
     r"|(?P<text>\"[^\"]*\")|(?P<sign>==|!=|>=|<=|[-+*/(){}\[\],=<>]))"
 )
-_UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
-FUNCTIONS = ("rate", "increase", "histogram_quantile")
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800, "y": 31_536_000}
+_PART = r"(\d+)(ms|[smhdwy])"
+FUNCTIONS = {"rate": 1, "increase": 1, "histogram_quantile": 2}  # how many arguments each takes
 AGGREGATIONS = ("sum", "max", "min")
 _LEVELS = (("or",), ("and", "unless"), ("==", "!=", ">", "<", ">=", "<="), ("+", "-"), ("*", "/"))  # the loosest first
 
@@ -82,8 +83,10 @@ def parse(text: str) -> Tree:
 
 
 def seconds(duration: str) -> float:
-    """A duration such as `1m30s` in seconds."""
-    return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(r"(\d+)([smhd])", duration)))
+    """A duration such as `1m30s` in seconds; `PromQLError` when it is none."""
+    if duration != "0" and not re.fullmatch(f"(?:{_PART})+", duration):
+        raise PromQLError(f"{duration!r} is no duration such as 5m or 1h30m")
+    return float(sum(int(number) * _UNITS[unit] for number, unit in re.findall(_PART, duration)))
 
 
 def metric_names(tree: Tree) -> set[str]:
@@ -170,6 +173,8 @@ class _Reader:
         name = self.advance()
         if name in AGGREGATIONS:
             return self.aggregation(name)
+        if name.lower() in ("inf", "nan"):
+            return Number(float(name))
         if self.next[1] != "(":
             return self.selector(name)
         if name not in FUNCTIONS:
@@ -180,6 +185,8 @@ class _Reader:
             self.advance()
             arguments.append(self.operation(0))
         self.take(")")
+        if len(arguments) != FUNCTIONS[name]:
+            raise PromQLError(f"{self.text.strip()!r}: {name}() takes {FUNCTIONS[name]} argument(s)")
         return Call(name, tuple(arguments))
 
     def aggregation(self, name: str) -> Tree:

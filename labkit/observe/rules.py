@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from labkit.errors import LabError
 from labkit.observe.evaluation import evaluate
-from labkit.observe.promql import PromQLError, Tree, parse, seconds
+from labkit.observe.promql import PromQLError, Tree, metric_names, parse, seconds
 from labkit.observe.series import Labels, Series
 
 PROVISIONED = files("labkit.observe") / "provisioned"
@@ -74,13 +74,18 @@ def load_rules(path: str | Path | None = None) -> tuple[Rule, ...]:
     """The alert rules of a file; the lab's own, if none is named. `LabError` says what cannot be read."""
     import yaml  # comes with JupyterLab
 
-    text = (PROVISIONED / "prometheus" / "rules.yml").read_text() if path is None else Path(path).read_text()
     try:
+        text = (PROVISIONED / "prometheus" / "rules.yml").read_text() if path is None else Path(path).read_text()
         groups = yaml.safe_load(text)["groups"]
-        found = [(group.get("interval", "15s"), rule) for group in groups for rule in group["rules"] if "alert" in rule]
-    except (yaml.YAMLError, KeyError, TypeError) as error:
+        found = [(group.get("interval", "15s"), rule) for group in groups for rule in group["rules"]]
+        rules = tuple(_rule(rule, seconds(str(interval))) for interval, rule in found if "alert" in rule)
+    except (yaml.YAMLError, OSError, ValueError, KeyError, TypeError) as error:
         raise LabError(f"{path or 'rules.yml'} is no file of Prometheus rules: {error}") from error
-    return tuple(_rule(rule, seconds(str(interval))) for interval, rule in found)
+    recorded = {rule["record"] for _, rule in found if "record" in rule}
+    for rule in rules:
+        if names := sorted(recorded & metric_names(rule.tree)):
+            raise LabError(f"rule {rule.name} reads {names[0]}, which a recording rule makes; write its expression out")
+    return rules
 
 
 def _rule(said: dict[str, Any], interval: float) -> Rule:
@@ -90,7 +95,8 @@ def _rule(said: dict[str, Any], interval: float) -> Rule:
     except PromQLError as error:
         raise PromQLError(f"rule {name}: {error}") from error
     hold = seconds(str(said.get("for", "0s")))
-    return Rule(name, expression, hold, said.get("labels", {}), said.get("annotations", {}), interval)
+    labels, annotations = dict(said.get("labels") or {}), dict(said.get("annotations") or {})
+    return Rule(name, expression, hold, labels, annotations, interval or INTERVAL)
 
 
 def active(rule: Rule, series: Series, until: float) -> list[Alert]:
