@@ -8,6 +8,8 @@ Exit codes: 0 holds (or, for replay, nothing was violated), 1 violated, 2 undete
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 from contextlib import suppress
 
@@ -41,7 +43,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         exit_code: int = options.run_command(options)
+        sys.stdout.flush()
         return exit_code
+    except BrokenPipeError:  # whoever reads what is printed, such as `head`, has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
     except (Exception, SystemExit) as error:  # also what the scenario itself raises: it is no violation
         message = f"{type(error).__name__}: {error}"
         where = "" if isinstance(error, LabError) else f", at {raising_line(error.__traceback__)}"

@@ -129,3 +129,11 @@ def test_assert_holds_raises_with_the_counterexample_unless_it_holds():
         explore(naive).assert_holds()
     with pytest.raises(AssertionError, match="undetermined"):
         explore(sound_fix, max_states=5).assert_holds()
+
+
+def test_a_reader_who_has_enough_ends_a_command_without_a_word():
+    command = [sys.executable, "-m", "labkit", "cases", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        process.stdout.close()
+        assert process.wait(timeout=120) == 141
+        assert process.stderr.read() == b""

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import time
 
 import pytest
@@ -370,3 +371,27 @@ def test_a_record_knows_its_time_of_day():
 def test_rules_can_be_changed_one_by_one():
     rule = load_rules()[0]
     assert dataclasses.replace(rule, hold=0).hold == 0
+
+
+def test_a_log_line_is_json_whatever_was_said():
+    def refuse(word):
+        raise AssertionError(f"{word} is no JSON")
+
+    said = {
+        "event": "x",
+        "nan": math.nan,
+        "most": [math.inf],
+        "bytes": b"\xff",
+        "set": {1},
+        "in": {"a": -math.inf},
+        5: 6,
+    }
+    (line,) = logs([Record(0, said)]).jsonl().splitlines()
+    assert json.loads(line, parse_constant=refuse)["nan"] == "nan"
+
+
+@pytest.mark.parametrize("event", ["effect.applied", "api.replied", "lab.violated"])
+def test_a_line_that_leaves_out_what_it_is_about_stops_no_meter(event):
+    meter = Meter()
+    meter.follow([json.dumps({"event": event})])
+    assert any("unknown" in dict(labels).values() for _, labels, value in meter.samples() if value == 1)

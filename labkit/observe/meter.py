@@ -16,6 +16,7 @@ from labkit.trace import Trace
 # would read 10 for ever. These lie around the visibility timeouts that one meets.
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 15, 20, 25, 30, 45, 60, 90, 120, 300)
 
+UNKNOWN = "unknown"  # the label of a line that does not say what its event is about
 _RESULTS = {"lock.acquired": "acquired", "lock.busy": "busy", "lock.timeout": "timeout", "lock.error": "error"}
 _OUTCOMES = ("done", "failed", "busy")
 
@@ -235,13 +236,14 @@ class Meter:
         if record.event == "idempotency.conflict":
             self.conflicts.add(queue, str(fields.get("state", "completed")))
         elif record.event.startswith("effect.") and record.event != "effect.attempted":
+            effect = str(fields.get("effect", UNKNOWN))
             for result in ("applied", "deduplicated"):
-                self.effects.expect(str(fields["effect"]), result)
-            self.effects.add(str(fields["effect"]), record.event.partition(".")[2])
+                self.effects.expect(effect, result)
+            self.effects.add(effect, record.event.partition(".")[2])
         elif record.event == "api.replied":
-            self.replies.add(str(fields["status"]))
+            self.replies.add(str(fields.get("status", UNKNOWN)))
         elif record.event == "lab.violated":
-            self.violations.add(str(fields["invariant"]))
+            self.violations.add(str(fields.get("invariant", UNKNOWN)))
 
     def samples(self, now: int | None = None) -> list[Sample]:
         """Every value, by name, at a moment in microseconds; that of the clock, if none is given."""

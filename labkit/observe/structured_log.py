@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -55,7 +56,7 @@ class Logs(Sequence[dict[str, Any]]):
 
     def jsonl(self) -> str:
         """The lines as text, one JSON object each."""
-        return "\n".join(json.dumps(line, default=str) for line in self.lines)
+        return "\n".join(json.dumps(_plain(line), default=str) for line in self.lines)
 
     def __repr__(self) -> str:
         shown = self if len(self) <= MOST_SHOWN else self[:MOST_SHOWN]
@@ -82,6 +83,15 @@ def _line(record: Record, span: Span | None) -> dict[str, Any]:
     if span is not None:
         line |= {"trace_id": f"{span.trace_id:032x}", "span_id": f"{span.span_id:016x}"}
     return line | ({"step": record.step} if record.step else {})
+
+
+def _plain(value: Any) -> Any:
+    """A value that JSON can say: numbers that are none, or have no end, as text, and names that are text."""
+    if isinstance(value, dict):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _fits(line: dict[str, Any], fields: dict[str, object]) -> bool:
