@@ -8,7 +8,7 @@ import pytest
 from labkit import ScenarioError, explore, replay, run
 from labkit.errors import LabError
 from labkit.plots.lanes_svg import lanes_svg
-from labkit.widgets import Browser, Hints, Parsons, Prediction, Quiz, Stepper, Tuner, recap
+from labkit.widgets import Browser, HereAndNow, Hints, Parsons, Prediction, Quiz, Stepper, Tuner, recap
 from labkit.widgets.prediction import Recap, forget
 from tests.pictures import assert_readable, texts
 from tests.test_play import handle, two_handlers
@@ -502,3 +502,15 @@ def test_a_card_is_added_once_although_it_is_clicked_twice():
     assert cards.order == [0]
     with pytest.raises(ScenarioError, match="give the steps that break it"):
         Parsons(two_handlers, [], breaks=BREAKS)
+
+
+def test_what_differs_is_shown_as_a_notebook_shows_it():
+    trace = run(two_handlers)
+    assert "<img" in HereAndNow(trace).box.value
+    assert "<svg" not in HereAndNow("<svg>").box.value
+
+
+def test_the_picture_of_a_stepper_is_scrolled_through_before_it_is_too_small_to_be_read():
+    picture = Stepper(two_handlers, "A B").picture
+    width, least = (float(re.search(rf"[; \"]{name}:(\d+)px", picture.value)[1]) for name in ("width", "min-width"))
+    assert least == pytest.approx(0.7 * width, abs=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from zlib import crc32
 
+from labkit.plots.figure import SMALLEST
 from labkit.plots.intervals import Interval
 from labkit.plots.lanes import alt_text
 from labkit.plots.page import (
@@ -77,7 +78,8 @@ def lanes_svg(trace: Trace) -> str:
     drawn = drawn.replace("lk-hatch-", f"lk-hatch-{crc32(drawn.encode()):08x}-")
     return (
         f'<svg role="img" aria-label="{html.escape(alt_text(trace))}" viewBox="0 0 {width:.0f} {height:.0f}" '
-        f'style="width:{width:.0f}px;max-width:100%;height:auto;background:{PAPER};border-radius:6px" '
+        f'style="width:{width:.0f}px;max-width:100%;min-width:{SMALLEST * width:.0f}px;height:auto;'
+        f'background:{PAPER};border-radius:6px" '
         f'font-family="{FONT}" font-size="{SIZE:.1f}">{drawn}</svg>'
     )
 

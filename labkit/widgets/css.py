@@ -52,6 +52,7 @@ CSS = f"""
 .lk table.lk-table th, .lk table.lk-table td {{ text-align: left; padding: 1px 12px 1px 0; vertical-align: top;
   overflow-wrap: anywhere; border: 0; background: none; }}
 .lk table.lk-table th {{ color: {QUIET}; font-weight: 400; white-space: nowrap; }}
+.lk .lk-picture, .lk .lk-picture .widget-html-content {{ overflow-x: auto; }}
 .lk .lk-picture img, .lk .lk-picture svg {{ max-width: 100%; border-radius: 6px; }}
 .lk .lk-empty {{ border: 1px dashed {LINE}; border-radius: 6px; padding: 14px; color: {QUIET}; }}
 .lk .widget-select select {{ font-size: 13px; }}
