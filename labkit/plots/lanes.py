@@ -40,7 +40,7 @@ from labkit.plots.style import (
 )
 from labkit.trace import Event, Trace, shorten, steps
 
-MOST_IN_ALT = 150  # characters of a step in the alternative text
+MOST_IN_ALT = 300  # characters of a step in the alternative text
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text
 
 
