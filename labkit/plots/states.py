@@ -101,21 +101,12 @@ def draw(space: StateSpace, schedule: Schedule) -> Picture:
         _draw_edge(axes, space, edge, places, edge in way)
     for number, node in enumerate(space.nodes):
         _draw_node(axes, node, *places[number])
-    for after, step in {edge.after: step for step, edge in enumerate(way, 1)}.items():
-        x, y = places[after]
-        from_right = places[way[step - 1].before][0] > x
-        paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6}
-        where = (x - 0.12 if from_right else x + 0.12, y - 0.1)
-        side = "right" if from_right else "left"
-        write(axes, *where, str(step), ha=side, fontweight="bold", fontsize=8, bbox=paper, zorder=6)
+    _number_way(axes, way, places)
     for place, line in enumerate(steps):
         write(axes, told_at[0], told_at[1] + ROW * place, line, fontweight="bold")
-    for place, (line, dashes, color) in enumerate(legend):
-        x, y = legend_at[0], legend_at[1] + ROW * place
-        if dashes:
-            axes.plot([x, x + SAMPLE - 0.1], [y, y], color=color, linestyle=DASHES[dashes], linewidth=1.6)
-        write(axes, x + SAMPLE, y, line)
-    return Picture(figure, _alt(space, layers, way), text := _text(space, layers, way), as_twin(text))
+    _draw_legend(axes, legend, *legend_at)
+    text = _text(space, layers, way)
+    return Picture(figure, _alt(space, layers, way), text, as_twin(text))
 
 
 def _in_layers(space: StateSpace) -> list[list[int]]:
@@ -187,6 +178,24 @@ def _draw_node(axes: Axes, node: Node, x: float, y: float) -> None:
     axes.plot([x], [y], marker, markersize=12, markerfacecolor=face, markeredgecolor=INK, markeredgewidth=1, zorder=4)
     if node.broken:
         axes.plot([x], [y], "x", color=PAPER, markersize=6, markeredgewidth=1.8, zorder=5)
+
+
+def _number_way(axes: Axes, way: list[Edge], places: dict[int, tuple[float, float]]) -> None:
+    """The number of each step of the schedule, beside the state that it leads to; the last where it comes back."""
+    for after, step in {edge.after: step for step, edge in enumerate(way, 1)}.items():
+        x, y = places[after]
+        from_right = places[way[step - 1].before][0] > x
+        where, side = (x - 0.12 if from_right else x + 0.12, y - 0.1), "right" if from_right else "left"
+        paper = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6}
+        write(axes, *where, str(step), ha=side, fontweight="bold", fontsize=8, bbox=paper, zorder=6)
+
+
+def _draw_legend(axes: Axes, legend: list[tuple[str, str, str]], x: float, top: float) -> None:
+    for place, (line, dashes, color) in enumerate(legend):
+        y = top + ROW * place
+        if dashes:
+            axes.plot([x, x + SAMPLE - 0.1], [y, y], color=color, linestyle=DASHES[dashes], linewidth=1.6)
+        write(axes, x + SAMPLE, y, line)
 
 
 def _legend(space: StateSpace, has_way: bool) -> list[tuple[str, str, str]]:
