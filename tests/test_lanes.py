@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 import time
 
 import pytest
@@ -61,6 +62,34 @@ def test_a_lane_ends_where_its_worker_returns_or_is_killed():
             gone = [event for event in trace.events if event.worker == name and (event.ending or event.kind == "crash")]
             end = page.rows[gone[-1].number] if gone else page.bottom
             assert ends[style.look(place).color] == end
+
+
+def test_a_threads_lane_ends_when_it_ends_and_its_workers_goes_on():
+    def work(r):
+        thread = threading.Thread(target=lambda: r.set("beat", 1), name="beat")
+        thread.start()
+        thread.join()
+        r.set("key", 1)
+
+    def scenario(lab):
+        lab.worker("A", work, lab.redis())
+
+    trace = replay(scenario, "A/beat A A")
+    page = Page(trace, source=False)
+    gone = next(event.number for event in trace.events if event.worker == "A/beat" and event.ending)
+    assert page.lane_end("A/beat") == page.rows[gone] < page.lane_end("A")
+
+
+def test_a_call_that_a_service_has_had_before_has_no_effect_outside():
+    def pay_twice(payments):
+        payments.call("order-1", idempotency_key="k")
+        payments.call("order-1", idempotency_key="k")
+
+    def scenario(lab):
+        lab.worker("A", pay_twice, lab.service("payments", deduplicates=True))
+
+    shown = texts(replay(scenario, "A A").lanes())
+    assert (shown.count("payments"), shown.count("no effect")) == (1, 1)
 
 
 def test_the_source_line_stands_beside_each_step_on_request():

@@ -110,12 +110,11 @@ class Page:
 
     def lane_end(self, actor: str) -> float:
         """How far down an actor's lane goes: to the event with which it ends, alone or with its process."""
-        end = self.bottom
         for event in self.trace.events:
             own = event.worker == actor and event.ending is not None
             if own or (event.choice.process == actor.partition("/")[0] and _ends_process(event)):
-                end = self.rows[event.number]
-        return end
+                return self.rows[event.number]
+        return self.bottom
 
     def bar_at(self, bar: Interval) -> float:
         """The left edge of a worker's bar, beside its lane."""
