@@ -140,6 +140,27 @@ def test_workers_without_jobs_and_a_trace_without_a_deploy_are_drawn_too():
     assert "No job; no effect took place twice." in picture.alt
 
 
+def test_a_workers_line_is_dotted_until_it_is_ready_and_solid_until_it_is_gone(traces):
+    picture = deploy_timeline(traces[OVERRUN])
+    (axes,) = picture.figure.axes
+    born, ready, killed = (second(picture, seconds) for seconds in (0, 50, 90))
+    level = [line for line in axes.lines if len(line.get_ydata()) == 2 and len(set(line.get_ydata())) == 1]
+    dotted = [tuple(line.get_xdata()) for line in level if line.get_linewidth() == 1.6]
+    solid = [tuple(line.get_xdata()) for line in level if line.get_linewidth() == 1.8]
+    assert dotted[2:] == [pytest.approx((born, ready))] * 2  # those of the new workers
+    assert solid[:2] == [pytest.approx((born, killed))] * 2  # those of the old ones
+
+
+def test_a_worker_that_raises_is_marked_as_dark_as_one_that_is_killed():
+    def scenario(lab):
+        lab.worker("A", lambda r: r.incr("n") and r.lpush("n", 1), lab.redis())
+
+    picture = deploy_timeline(run(scenario))
+    (axes,) = picture.figure.axes
+    assert "raises" in texts(picture)
+    assert [line.get_markerfacecolor() for line in axes.lines if line.get_marker() == "X"] == [DARK_ALARM]
+
+
 @pytest.mark.parametrize(
     "rollout",
     [

@@ -180,6 +180,19 @@ def test_a_key_that_the_set_up_made_belongs_to_nobody():
     assert intervals(replay(scenario, "A")) == [Interval("ttl", "k", None, 1, 1, "open")]
 
 
+def test_setnx_takes_a_lock_and_unlink_gives_it_back_whatever_became_of_the_key():
+    def scenario(lab):
+        def work(r):
+            r.setnx("lock", "mine")
+            r.unlink("lock")
+            r.get("k")
+
+        lab.worker("A", work, lab.redis())
+        lab.worker("B", lambda r: r.delete("lock"), lab.redis())
+
+    assert intervals(replay(scenario, "A B A A")) == [Interval("hold", "lock", "A", 1, 3, "left")]
+
+
 def test_extending_a_lock_does_not_end_the_belief_in_it():
     def scenario(lab):
         def work(r):
