@@ -127,21 +127,37 @@ def test_reset_keeps_mine_under_the_first_free_number(folder):
     assert (folder / FIRST.replace(".ipynb", ".mine-1.ipynb")).read_text() == "older"
 
 
-def test_reset_works_on_a_disk_without_hard_links(folder, monkeypatch):
-    def refuse(*_, **__):
-        raise OSError(errno.EPERM, "Operation not permitted")  # what exFAT says
-
-    monkeypatch.setattr(os, "link", refuse)
-    (folder / FIRST).write_text("mine")
-    assert reset(NUMBER, folder)[1].read_text() == "mine"
-
-
 @pytest.mark.parametrize("said", [NUMBER, str(int(NUMBER)), FIRST, FIRST.removesuffix(".ipynb")])
 def test_a_notebook_is_named_by_number_name_or_path(folder, said, monkeypatch):
     assert reset(said, folder)[0] == folder / FIRST
     assert reset(str(folder / FIRST), Path())[0] == folder / FIRST
     monkeypatch.chdir(folder)
     assert reset(said, Path())[0] == Path(FIRST)
+
+
+def test_reset_keeps_mine_where_files_cannot_be_linked(folder, monkeypatch):
+    def no_links(*_):
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    for number, text in enumerate(("first", "second"), 1):
+        (folder / FIRST).write_text(text)
+        _, kept = reset(NUMBER, folder)
+        assert kept.name.endswith(f".mine-{number}.ipynb")
+        assert kept.read_text() == text
+        assert (folder / FIRST).read_text() != text
+
+
+def test_a_folder_that_cannot_be_written_in_is_told_and_mine_stays(folder, monkeypatch):
+    def refuses(*_, **__):
+        raise PermissionError(errno.EACCES, "Permission denied", FIRST)
+
+    (folder / FIRST).write_text("mine")
+    monkeypatch.setattr(Path, "open", refuses)
+    with pytest.raises(CourseError, match="it is as it was"):
+        reset(NUMBER, folder)
+    monkeypatch.undo()
+    assert (folder / FIRST).read_text() == "mine"
 
 
 def test_a_notebook_that_is_gone_comes_back(folder):
@@ -185,6 +201,12 @@ def test_lines_that_are_no_attempts_are_passed_over(folder):
         out.write('{"exercise": "complete_on\n[1]\n{"exercise": "send_once", "passes": false, "at": "now"}\n')
     standing = next(one for one in progress(folder) if one.exercise == "send_once")
     assert (standing.attempts, standing.word) == (1, "tried")
+
+
+def test_a_record_with_bytes_that_are_no_text_is_read_as_far_as_it_goes(folder):
+    with (folder / COURSE_FILE).open("ab") as out:
+        out.write(b"\xff\xfe\x00\n" + b'{"exercise": "send_once", "passes": true, "at": "now"}\n')
+    assert [one.exercise for one in progress(folder) if one.passed] == ["send_once"]
 
 
 def test_a_folder_that_cannot_be_written_disturbs_no_check(folder, monkeypatch):

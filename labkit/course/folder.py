@@ -35,10 +35,13 @@ def make_folder(folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise CourseError(f"{folder} cannot be made ({error.strerror}); name a folder that you may write in") from error
-    if not is_course(folder):
-        head = {"course": DISTRIBUTION, "version": labkit.__version__}
-        (folder / COURSE_FILE).write_text(json.dumps(head) + "\n", encoding="utf-8")
-    return [folder / source.name for source in course_notebooks() if _add(folder / source.name, as_new(source))]
+    try:
+        if not is_course(folder):
+            head = {"course": DISTRIBUTION, "version": labkit.__version__}
+            (folder / COURSE_FILE).write_text(json.dumps(head) + "\n", encoding="utf-8")
+        return [folder / source.name for source in course_notebooks() if _add(folder / source.name, as_new(source))]
+    except OSError as error:
+        raise CourseError(f"{error.filename} cannot be written ({error.strerror}); may you write there?") from error
 
 
 def reset(notebook: str, folder: Path) -> tuple[Path, Path]:
@@ -79,9 +82,11 @@ def _keep(path: Path) -> Path:
         try:
             with aside.open("xb") as out:  # unlike a look and a rename, it fails when the name is taken meanwhile
                 out.write(path.read_bytes())
+            path.unlink()
         except FileExistsError:
             continue
-        path.unlink()
+        except OSError as error:
+            raise CourseError(f"{path} cannot be kept as {aside.name} ({error.strerror}); it is as it was") from error
         return aside
     raise AssertionError("numbers do not end")
 

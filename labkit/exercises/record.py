@@ -52,6 +52,6 @@ def attempts(folder: Path) -> Iterator[Attempt]:
     file = folder / COURSE_FILE
     if not file.is_file():
         return
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         with suppress(ValueError, TypeError):
             yield Attempt(**json.loads(line))
