@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +32,10 @@ class Property:
         answer = self._call(self.check, *values)
         if answer is None:
             raise PropertyError(f"property {self.name!r} answered None: does its check forget to return?")
+        if isinstance(answer, (Generator, Coroutine)):
+            what = "a generator: put all(...) or any(...) around it" if isinstance(answer, Generator) else "a coroutine"
+            answer.close()
+            raise PropertyError(f"property {self.name!r} answered {what}; Python takes it for true, whatever is in it")
         return bool(answer)
 
     def observe(self) -> Any:
