@@ -17,6 +17,12 @@ from labkit.widgets import Hints
 
 PATIENCE = 2.0  # seconds of real time without a step, after which a learner's loop is called endless
 
+_NOT_ORDINARY = (
+    (inspect.iscoroutinefunction, "async"),
+    (inspect.isgeneratorfunction, "yield"),
+    (inspect.isasyncgenfunction, "async and yield"),
+)
+
 Attempt = tuple[Any, ...]  # what is handed to a check: one function, two, or a schedule
 
 
@@ -152,7 +158,8 @@ class Exercise:
         try:
             return self.judge(*attempt)
         except LabError as error:
-            return Answer(False, f"This could not be searched: {str(error).rstrip('.')}.")
+            said = str(error)
+            return Answer(False, f"This could not be searched: {said}{'' if said.endswith(('.', '?')) else '.'}")
         except Exception as error:  # a check never raises into the notebook
             return Answer(
                 False, f"The check itself failed with {type(error).__name__}: {error}. This is a bug of the lab."
@@ -174,7 +181,10 @@ class Exercise:
 
 
 def arguments_problem(function: Callable[..., Any], name: str, model: Callable[..., Any]) -> str:
-    """What is wrong with a function's parameters, measured by the solution's; empty when nothing is."""
+    """What is wrong with a function's form, measured by the solution's; empty when nothing is."""
+    for looks, word in _NOT_ORDINARY:
+        if looks(function):
+            return f"{name} is to be an ordinary function: with {word}, calling it runs none of its code."
     wanted = list(inspect.signature(model).parameters)
     try:
         inspect.signature(function).bind(*wanted)

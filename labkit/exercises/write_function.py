@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labkit.errors import LabError
 from labkit.exercises.answer import Answer
 from labkit.exercises.exercise import Exercise
 from labkit.source import error_text
+from labkit.watchdog import watchdog
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,13 @@ class Case:
     arguments: what it is called with.
     is_right: whether an answer is as it should be.
     told: what to say when it is not; a function is given the answer.
+    about: what case this is, said before an exception that the function raises for it.
     """
 
     arguments: tuple[Any, ...]
     is_right: Callable[[Any], bool]
     told: str | Callable[[Any], str]
+    about: str = ""
 
 
 class WriteFunction(Exercise):
@@ -46,9 +50,12 @@ class WriteFunction(Exercise):
         """Call it with one case after the other, up to the first that it answers wrongly."""
         for case in self.cases:
             try:
-                answer = function(*copy.deepcopy(case.arguments))
-            except Exception as error:
-                return Answer(False, f"{self.names[0]} raised {error_text(error)}. Mend that first.")
+                with watchdog.watching(self.names[0]):
+                    answer = function(*copy.deepcopy(case.arguments))
+            except LabError:
+                raise  # it says by itself what is wrong
+            except (Exception, SystemExit) as error:
+                return Answer(False, f"{case.about}{self.names[0]} raised {error_text(error)}. Mend that first.")
             if not case.is_right(answer):
                 return Answer(False, case.told if isinstance(case.told, str) else case.told(answer))
         return Answer(True, f"{self.praise} {len(self.cases)} cases, each answered as it should be.")

@@ -12,6 +12,7 @@ from labkit.exercises.exercise import Exercise
 from labkit.exercises.write_property import Slip
 from labkit.source import error_text
 from labkit.trace import Trace
+from labkit.watchdog import watchdog
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class WriteQuery(Exercise):
                 raise  # it says by itself what is wrong
             except Slip as slip:
                 return Answer(False, f"{self.names[0]} {slip}. Mend that first.")
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 return Answer(False, f"{self.names[0]} raised {error_text(error)}. Mend that first.")
             if answer != case.wanted:
                 said = f"{case.told} {self.says} {_shown(answer)}; it was {_shown(case.wanted)}."
@@ -66,8 +67,16 @@ class WriteQuery(Exercise):
         return Answer(True, f"{self.praise} {len(self.cases)} of {len(self.cases)} answers are right.")
 
 
+def asked(query: Callable[[Any], object], log: object) -> object:
+    """The query's answer; `WorkerStuck` when it is given in no time at all."""
+    with watchdog.watching("your function"):
+        return query(log)
+
+
 def _shown(answer: object) -> str:
     """An answer as it is told; sets in order, so that it is the same each time."""
+    if answer is None:
+        return "nothing, and returned None"
     if isinstance(answer, (set, frozenset)):
         return "{" + ", ".join(sorted(map(repr, answer))) + "}" if answer else "none"
     return repr(answer)

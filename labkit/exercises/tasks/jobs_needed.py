@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 from labkit import Sample
@@ -21,14 +22,24 @@ def _fewest(rate: float) -> int:
     return math.ceil(math.log(MISSED) / math.log(1 - rate))
 
 
+def _is_number(answer: Any) -> bool:
+    return isinstance(answer, numbers.Real) and not isinstance(answer, bool)  # numpy's numbers are numbers too
+
+
+def _shown(answer: Any) -> str:
+    return f"{answer:g}" if abs(answer) < 1e300 or isinstance(answer, float) else "a number of hundreds of digits"
+
+
 def _told(seen: Sample) -> Any:
     low, high = seen.interval(FAULT)
     rate, right = seen.rate(FAULT), _fewest(low)
     head = f"Seen in {seen.hits[FAULT]} of {seen.executions} jobs: "
 
     def told(answer: Any) -> str:
-        if isinstance(answer, bool) or not isinstance(answer, (int, float)):
+        if not _is_number(answer):
             return f"{head}your answer is {answer!r}. It must be a number of jobs."
+        if not 0 <= answer < 10_000_000:
+            return f"{head}{_shown(answer)} is no number of jobs."
         if answer == _fewest(rate) != right:
             return f"{head}{answer} would do if the true share were just what was seen. It may be as low as {low:.2%}."
         if answer == _fewest(high):
@@ -40,8 +51,6 @@ def _told(seen: Sample) -> Any:
         return (
             f"{head}the share may be as low as {low:.2%}. {answer:g} jobs all miss it with a chance of "
             f"{(1 - low) ** answer:.2%}; the smallest number below 1 % is asked for."
-            if 0 <= answer < 10_000_000
-            else f"{head}{answer:g} is no number of jobs."
         )
 
     return told
@@ -50,7 +59,7 @@ def _told(seen: Sample) -> Any:
 def _asked(hits: int, executions: int) -> Case:
     seen = _seen(hits, executions)
     right = _fewest(seen.interval(FAULT)[0])
-    return Case((seen, FAULT), lambda answer: type(answer) in (int, float) and answer == right, _told(seen))
+    return Case((seen, FAULT), lambda answer: _is_number(answer) and answer == right, _told(seen))
 
 
 def starter(seen: Sample, name: str) -> int | None:
@@ -91,6 +100,14 @@ def a_number_for_nothing_seen(seen: Sample, name: str) -> int | None:
     return solution(seen, name) or 1_000_000
 
 
+def no_thought_of_nothing_seen(seen: Sample, name: str) -> int:
+    return math.ceil(math.log(0.01) / math.log(1 - seen.interval(name)[0]))
+
+
+def astronomically_many(seen: Sample, name: str) -> int:
+    return 10**400
+
+
 jobs_needed = WriteFunction(
     "jobs_needed",
     "Write my_jobs(seen, name): the smallest number of jobs of which all miss the fault with a chance below 1 %.",
@@ -105,6 +122,7 @@ jobs_needed = WriteFunction(
             lambda answer: answer is None,
             "The fault was seen in 0 of 500 jobs, and you name a number. The share may be zero: then no number is "
             "enough. Return None.",
+            "Nothing was seen in 500 jobs: ",
         ),
     ],
     praise="So many jobs, and no luck needed.",
@@ -120,6 +138,8 @@ jobs_needed = WriteFunction(
         Mistake("not rounded", (not_rounded,), "Round up"),
         Mistake("far too many", (too_many,), "smallest number"),
         Mistake("no number", (as_text,), "must be a number"),
+        Mistake("far more than there are", (astronomically_many,), "is no number of jobs"),
+        Mistake("nothing seen: a division by zero", (no_thought_of_nothing_seen,), "Nothing was seen in 500 jobs"),
         Mistake("nothing seen, and still a number", (a_number_for_nothing_seen,), "Return None"),
     ],
 )

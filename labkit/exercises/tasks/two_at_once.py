@@ -9,13 +9,13 @@ from typing import Any
 
 from labkit.exercises.begun_twice import JOB, executed, log_of
 from labkit.exercises.exercise import Mistake
-from labkit.exercises.write_query import Case, WriteQuery
+from labkit.exercises.write_query import Case, WriteQuery, asked
 
 Lines = Sequence[dict[str, Any]]
 
 
 def _case(name: str, wanted: set[str], told: str) -> Case:
-    return Case(lambda query: query(log_of(name)), wanted, told, partial(executed, name))
+    return Case(lambda query: asked(query, log_of(name)), wanted, told, partial(executed, name))
 
 
 def starter(lines: Lines) -> set[str]:

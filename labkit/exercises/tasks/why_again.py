@@ -8,7 +8,7 @@ from typing import Any
 
 from labkit.exercises.begun_twice import JOB, TIMEOUT, executed, log_of
 from labkit.exercises.exercise import Mistake
-from labkit.exercises.write_query import Case, WriteQuery
+from labkit.exercises.write_query import Case, WriteQuery, asked
 
 Lines = Sequence[dict[str, Any]]
 
@@ -18,7 +18,7 @@ def _lines(name: str) -> list[dict[str, Any]]:
 
 
 def _case(name: str, wanted: str, told: str) -> Case:
-    return Case(lambda query: query(_lines(name)), wanted, told, partial(executed, name))
+    return Case(lambda query: asked(query, _lines(name)), wanted, told, partial(executed, name))
 
 
 def starter(lines: Lines) -> str:
