@@ -14,7 +14,12 @@ from labkit.trace import Trace
 from labkit.verdict import Verdict
 
 MOST_STATES = 20_000
-MOST_SECONDS = 4.0  # a net, for a slow machine and a wild attempt; what is asked for is searched in a fraction of it
+MOST_SECONDS = 10.0  # a net, for a slow machine and a wild attempt; what is asked for is searched in a fraction of it
+MANY_POLLS = 400  # one each tenth of a second, as redis-py's lock polls, for longer than a lease of 30 seconds
+
+MEND = "Mend that first; it is no race."
+# Errors by which a worker is told that somebody else was faster: these are races.
+OVERTAKEN = ("WatchError", "LockError", "LockNotOwnedError", "MessageNotInflight", "ClaimLost")
 
 Advice = str | Callable[[Trace], str]  # one sentence on what to look at; a function is given the counterexample
 
@@ -29,12 +34,14 @@ class World:
     advice: for each property's name, what to look at when it is violated. Of several, the first one here is told.
     faults: budgets, as for `explore`. Without them it is searched first: a race that needs no fault is the clearest.
     may_raise: names of exceptions with which an attempt's worker may end here.
+    wakes: whether it must hold too when a worker wakes late: sleeps keep workers apart by luck alone.
     """
 
     build: Callable[..., Scenario]
     advice: Mapping[str, Advice]
     faults: Mapping[str, Any] = field(default_factory=dict)
     may_raise: tuple[str, ...] = ()
+    wakes: bool = False
 
 
 class WriteProgram(Exercise):
@@ -61,27 +68,62 @@ class WriteProgram(Exercise):
         return answer
 
     def _ask(self, world: World, scenario: Scenario) -> Answer:
-        verdict = _search(scenario)
+        verdict = _patient(scenario)
         if verdict.outcome == "holds" and world.faults:
-            verdict = _search(scenario, **world.faults)
+            verdict = _patient(scenario, **world.faults)
         slips = {name: end for name, end in verdict.raised.items() if not _is_allowed(str(end.error), world.may_raise)}
         if slips:
             name, ending = next(iter(slips.items()))
-            return Answer(False, f"Worker {name} {ending}. Mend that first; it is no race.", verdict)
+            late = str(ending.error).partition(":")[0] in OVERTAKEN
+            mend = "So it learns that it was overtaken: what is to be done then?" if late else MEND
+            return Answer(False, f"Worker {name} {ending}. {mend}", verdict)
         if verdict.outcome == "violated":
             name = next(name for name in world.advice if name in verdict.violations)
             advice, trace = world.advice[name], verdict.violations[name]
             said = advice if isinstance(advice, str) else advice(trace)
             return Answer(False, said, verdict, trace)
         if verdict.outcome == "undetermined":
-            endless = "Your code takes too many steps to search them all. Is there a loop that never ends?"
-            unseen = "No execution shows what your code does. Read the line below."
-            return Answer(False, endless if verdict.stopped or verdict.skipped_polls else unseen, verdict)
-        return Answer(True, self.praise, verdict)
+            return Answer(False, _why_unknown(verdict), verdict)
+        return (_woken_late(scenario) if world.wakes else None) or Answer(True, self.praise, verdict)
 
 
-def _search(scenario: Scenario, **faults: Any) -> Verdict:
-    return explore(scenario, max_states=MOST_STATES, max_seconds=MOST_SECONDS, **faults)
+def _woken_late(scenario: Scenario) -> Answer | None:
+    """What breaks it when a worker wakes later than it wanted to, and nothing else ends meanwhile; None if nothing."""
+    late = explore(scenario, max_states=MOST_STATES, max_seconds=MOST_SECONDS, pauses=1, others=5)
+    for name, trace in late.violations.items():
+        for way in (trace, *late.others.get(name, ())):
+            if not any(event.kind == "clock" and (event.writes or "due" in event.text) for event in way.events):
+                return Answer(
+                    False, "To sleep only makes it rare: here one wakes a little later than in your runs.", late, way
+                )
+    return None
+
+
+def _patient(scenario: Scenario, **faults: Any) -> Verdict:
+    """The verdict; a poller that was left alone is followed for longer, if that ends: a time-out may end its wait."""
+    verdict = _search(scenario, MOST_SECONDS, **faults)
+    if verdict.outcome == "undetermined" and verdict.stopped is None and verdict.skipped_polls:
+        longer = _search(scenario, MOST_SECONDS / 2, polls=MANY_POLLS, **faults)
+        return longer if longer.outcome != "undetermined" else verdict
+    return verdict
+
+
+def _search(scenario: Scenario, seconds: float, **faults: Any) -> Verdict:
+    return explore(scenario, max_states=MOST_STATES, max_seconds=seconds, **faults)
+
+
+def _why_unknown(verdict: Verdict) -> str:
+    """What to look at when the search has not come to its end."""
+    if verdict.stopped is not None:
+        return "Your code takes too many steps to search them all. Is there a loop that never ends?" + (
+            " If not, this machine is busy: check once more." if "seconds" in verdict.stopped else ""
+        )
+    if verdict.skipped_polls:
+        return (
+            "Your code waits in a loop, and what it waits for may never come: too long to search. Is there a loop that "
+            "never ends? Who frees what it waits for, if the one that has it is dead?"
+        )
+    return "No execution shows what your code does. Read the line below."
 
 
 def _is_allowed(error: str, allowed: tuple[str, ...]) -> bool:

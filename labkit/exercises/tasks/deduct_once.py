@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import re
+import time
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -18,6 +20,7 @@ from labkit.trace import Trace
 DONE = "the stock is deducted in the end"
 TWICE = "the stock is deducted at most once"
 KEPT = "one key is kept"
+EACH = "the stock is deducted once for each order"
 
 DeductStock = Callable[[Any, str], object]
 
@@ -49,6 +52,25 @@ def with_a_crash(deduct_stock: DeductStock) -> Scenario:
 def sent_twice(deduct_stock: DeductStock) -> Scenario:
     """Two messages for one order, at once."""
     return world(deduct_stock, copies=2, at_once="AB")
+
+
+def two_orders(deduct_stock: DeductStock) -> Scenario:
+    """Two orders, one after the other."""
+
+    def deduct_both(lab: Lab) -> None:
+        db = shop(lab, ["order-1", "order-2"])
+        ProcessedEvents(db).create()
+        staff(lab, lambda: partial(deduct_stock, lab.sql()))
+        lab.at_end(EACH, lambda: sold(db) == 2)
+
+    return deduct_both
+
+
+def why_not_done(trace: Trace) -> str:
+    """What to look at when nothing is deducted although nothing goes wrong."""
+    if not any(event.text.startswith("UPDATE") for event in trace.events):
+        return "One worker, one message, nothing goes wrong, and nobody deducts: no UPDATE of the stock is sent."
+    return "One worker, one message, nothing goes wrong, and the stock is not deducted. Who commits?"
 
 
 def why_twice(trace: Trace) -> str:
@@ -105,6 +127,11 @@ def check_then_insert(db: Any, order: str) -> None:
         nobody_listens(db, order)
 
 
+def waits_at_random(db: Any, order: str) -> None:
+    time.sleep(random.random())
+    check_then_insert(db, order)
+
+
 def a_key_for_each_attempt(db: Any, order: str) -> None:
     with transaction(db):
         if ProcessedEvents(db).claim(effect_key(order, uuid.uuid4().hex[:4])):
@@ -114,6 +141,23 @@ def a_key_for_each_attempt(db: Any, order: str) -> None:
 def no_commit(db: Any, order: str) -> None:
     if ProcessedEvents(db).claim(effect_key(order, "deduct")):
         db.execute(DEDUCT)
+
+
+def claims_and_does_nothing(db: Any, order: str) -> None:
+    with transaction(db):
+        ProcessedEvents(db).claim(effect_key(order, "deduct"))
+
+
+def one_key_for_all(db: Any, order: str) -> None:
+    with transaction(db):
+        if ProcessedEvents(db).claim("deduct"):
+            db.execute(DEDUCT)
+
+
+def sets_the_stock(db: Any, order: str) -> None:
+    with transaction(db):
+        if ProcessedEvents(db).claim(effect_key(order, "deduct")):
+            db.execute("UPDATE stock SET sold = 1")
 
 
 deduct_once = WriteProgram(
@@ -134,10 +178,17 @@ deduct_once = WriteProgram(
         World(
             alone,
             {
-                DONE: "One worker, one message, nothing goes wrong, and the stock is not deducted. Who commits?",
+                DONE: why_not_done,
                 KEPT: "Nothing is noted: processed_events has no key of this order, so a second delivery cannot know "
                 "of the first.",
                 TWICE: "One delivery, and the stock is deducted twice.",
+            },
+        ),
+        World(
+            two_orders,
+            {
+                EACH: "Two orders, and the stock is not deducted once for each. What are your key, and your UPDATE, "
+                "made of?"
             },
         ),
         World(
@@ -147,6 +198,7 @@ deduct_once = WriteProgram(
                 DONE: "In the end nothing was deducted.",
                 KEPT: "Two messages for one order, and two keys: attempts need the same key.",
             },
+            wakes=True,
         ),
         World(
             with_a_crash,
@@ -166,7 +218,11 @@ deduct_once = WriteProgram(
         Mistake("effect before key", (effect_first,), "the effect comes before its key"),
         Mistake("nobody looks at the answer", (nobody_listens,), "Who listened?"),
         Mistake("check, then insert", (check_then_insert,), "who tells you that you won?"),
+        Mistake("a wait at random", (waits_at_random,), "only makes it rare"),
         Mistake("a key for each attempt", (a_key_for_each_attempt,), "under two keys"),
         Mistake("no commit", (no_commit,), "Who commits?"),
+        Mistake("no effect", (claims_and_does_nothing,), "no UPDATE of the stock is sent"),
+        Mistake("one key for all orders", (one_key_for_all,), "What are your key, and your UPDATE, made of?"),
+        Mistake("sets the stock, and does not add", (sets_the_stock,), "What are your key, and your UPDATE"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import time
 from collections.abc import Callable
 
 import redis
@@ -31,13 +33,19 @@ def world(send_receipt: SendReceipt) -> Scenario:
 
 def why_twice(trace: Trace) -> str:
     """What to look at when there are two mails."""
-    of_a = [event.text.split()[0] for event in trace.events if event.worker == "A"]
-    if "DEL" in [event.text.split()[0] for event in trace.events]:
+    of_a = [event.text.split() for event in trace.events if event.worker == "A"]
+    marks = [number for number, words in enumerate(of_a) if "SET" in words]
+    mails = [number for number, words in enumerate(of_a) if words[0].startswith("mail.send")]
+    if any(event.text.split()[0] == "DEL" for event in trace.events):
         return "Two mails. One worker takes its mark away again; what does the next one find?"
-    if of_a.count("GET") > 1:
+    if sum(words[0] == "GET" for words in of_a) > 1:
         return "Two mails. A second look does not help: both workers take it before either has written."
-    if "mail.send(order-42)" in of_a and "SET" not in of_a[: of_a.index("mail.send(order-42)")]:
+    if mails and not any(mark < mails[0] for mark in marks):
         return "Two mails. You send before you mark; meanwhile nothing tells the other worker."
+    if any("NX" in event.text.split() and event.reply == "nil" for event in trace.events):
+        return "Two mails. Redis answered one worker that it had not written. Who listened?"
+    if any(event.text.split()[0] in ("GET", "EXISTS") and event.reply not in ("nil", "0") for event in trace.events):
+        return "Two mails. One worker found the mark, and sent all the same. A reply is bytes: b'sent' is not 'sent'."
     return "Two mails. Both workers look before either has written. Can looking and writing be one step?"
 
 
@@ -73,6 +81,32 @@ def tidies_up(r: redis.Redis, mail: Service) -> None:
         r.delete("receipt:42")
 
 
+def does_not_listen(r: redis.Redis, mail: Service) -> None:
+    r.set("receipt:42", "sent", nx=True)
+    mail.send("order-42")
+
+
+def compares_bytes_with_text(r: redis.Redis, mail: Service) -> None:
+    if r.get("receipt:42") != "sent":
+        r.set("receipt:42", "sent")
+        mail.send("order-42")
+
+
+def marks_in_a_transaction(r: redis.Redis, mail: Service) -> None:
+    if r.get("receipt:42") is None:
+        with r.pipeline() as pipe:
+            pipe.set("receipt:42", "sent")
+            pipe.execute()
+        mail.send("order-42")
+
+
+def sleeps_at_random(r: redis.Redis, mail: Service) -> None:
+    time.sleep(random.random())
+    if r.get("receipt:42") is None:
+        r.set("receipt:42", "sent")
+        mail.send("order-42")
+
+
 def sends_nothing(r: redis.Redis, mail: Service) -> None:
     r.set("receipt:42", "sent", nx=True)
 
@@ -95,6 +129,7 @@ send_once = WriteProgram(
                 SENT: "No mail at all. The customer waits: follow the worker that should have sent it.",
                 ONCE: why_twice,
             },
+            wakes=True,
         )
     ],
     praise="One mail, in every order. (What a crash does to it is another question, and a later notebook.)",
@@ -103,6 +138,10 @@ send_once = WriteProgram(
         Mistake("a second look", (looks_twice,), "A second look does not help"),
         Mistake("effect before key", (sends_first,), "You send before you mark"),
         Mistake("the key is deleted again", (tidies_up,), "takes its mark away"),
+        Mistake("nobody listens to the reply", (does_not_listen,), "Who listened?"),
+        Mistake("bytes are no text", (compares_bytes_with_text,), "b'sent' is not 'sent'"),
+        Mistake("a transaction around the mark alone", (marks_in_a_transaction,), "look before either has written"),
+        Mistake("a wait at random", (sleeps_at_random,), "only makes it rare"),
         Mistake("no effect", (sends_nothing,), "No mail at all"),
     ],
 )

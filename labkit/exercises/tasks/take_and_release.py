@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 
@@ -19,6 +20,7 @@ return redis.call('del', KEYS[1])"""
 
 TAKEN = "a free lock is taken"
 EXPIRES = "while A works, the lock will expire within 30 seconds"
+LASTS = "while A works, the lock has 30 seconds"
 FREE = "the lock is free again after the work"
 ONE = "at most one worker is inside"
 FREES_ITSELF = "a dead holder's lock frees itself"
@@ -42,6 +44,7 @@ def alone(acquire: Acquire, release: Release) -> Scenario:
         jobs = lab.redis()
         lab.worker("A", _work, lab, lab.redis(), "token-of-A", acquire, release)
         lab.always(EXPIRES, lambda: lab.inside("inside") == 0 or 0 < jobs.ttl("lock") <= LEASE)
+        lab.always(LASTS, lambda: lab.inside("inside") == 0 or not 0 < jobs.ttl("lock") < LEASE - 1)
         lab.at_end(TAKEN, lambda: jobs.get("done") is not None)
         lab.at_end(FREE, lambda: jobs.exists("lock") == 0)
 
@@ -93,6 +96,13 @@ def late(acquire: Acquire, release: Release) -> Scenario:
         lab.always(THEIRS, lambda: alarm.count() == 0)
 
     return late_worker
+
+
+def why_both(trace: Trace) -> str:
+    """What to look at when two workers are inside."""
+    if any(set(event.reads) - set(event.writes) and "NX" not in event.text for event in trace.events):
+        return "Both are inside. Each looked before the other had taken it: check-then-set."
+    return "Both are inside. acquire says yes to both: does it return what Redis answered?"
 
 
 def why_theirs(trace: Trace) -> str:
@@ -155,6 +165,20 @@ def compares_text_with_bytes(r: redis.Redis, name: str, token: str) -> None:
         r.delete(name)
 
 
+def always_yes(r: redis.Redis, name: str, token: str) -> bool:
+    r.set(name, token, nx=True, ex=LEASE)
+    return True
+
+
+def for_a_second(r: redis.Redis, name: str, token: str) -> bool:
+    return bool(r.set(name, token, nx=True, ex=1))
+
+
+def waits_at_random(r: redis.Redis, name: str, token: str) -> bool:
+    time.sleep(random.random())
+    return check_then_set(r, name, token)
+
+
 take_and_release = WriteProgram(
     "take_and_release",
     "Write acquire(r, name, token), which says whether it took the lock, and release(r, name, token). "
@@ -173,16 +197,17 @@ take_and_release = WriteProgram(
             {
                 TAKEN: "The lock is free, and still acquire says no. Does it return what it found out?",
                 EXPIRES: "The lock has no expiry of 30 seconds while A works. Who frees it if A dies now?",
+                LASTS: "The lock has less than 30 seconds: it ends while A works, and the next one comes in.",
                 FREE: "The work is over, and the lock is still there. Does release delete it, for its owner?",
             },
         ),
-        World(together, {ONE: "Both are inside. Each looked before the other had taken it: check-then-set."}),
+        World(together, {ONE: why_both}, wakes=True),
         World(
             after_a_crash,
             {FREES_ITSELF: "Killed between taking the lock and giving it its expiry, A blocks everybody for ever."},
             {"crashes": 1},
         ),
-        World(late, {THEIRS: why_theirs}, {"pauses": 1}),
+        World(late, {THEIRS: why_theirs}, {"pauses": 1}, may_raise=("LockNotOwnedError",)),
     ],
     praise="One owner, an expiry from the first moment on, and nobody gives back another's lock.",
     mistakes=[
@@ -190,6 +215,9 @@ take_and_release = WriteProgram(
         Mistake("no TTL", (for_ever, solution_release), "Who frees it if A dies"),
         Mistake("a TTL that is much too long", (for_an_hour, solution_release), "no expiry of 30 seconds"),
         Mistake("SETNX, then EXPIRE", (setnx_then_expire, solution_release), "blocks everybody for ever"),
+        Mistake("a TTL that is much too short", (for_a_second, solution_release), "less than 30 seconds"),
+        Mistake("acquire says yes to everybody", (always_yes, solution_release), "what Redis answered"),
+        Mistake("a wait at random", (waits_at_random, solution_release), "only makes it rare"),
         Mistake("acquire returns nothing", (says_nothing, solution_release), "Does it return what it found out"),
         Mistake("no owner check", (solution_acquire, starter_release), "How can it know whose lock"),
         Mistake("GET, then DEL", (solution_acquire, get_then_delete), "deleted it later"),
