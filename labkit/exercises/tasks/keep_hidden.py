@@ -12,8 +12,8 @@ from labkit.lab import Lab, Scenario, Service
 from labkit.queues import Message, QueueError, VisibilityQueue
 from labkit.trace import Trace
 
-TIMEOUT, SECONDS = 30, 75
-POLLS = 5  # of the second worker, one each TIMEOUT
+TIMEOUT, SECONDS = 30, 77
+POLLS = 5  # of the second worker. Neither a look nor the end of the job falls on a beat each 5, 10, 15 or 25 seconds
 
 ONE = "one worker at a time has the job"
 GOES_ON = "the job of a worker that died goes on within two minutes"
@@ -46,11 +46,11 @@ def _work(lab: Lab, queue: VisibilityQueue, mail: Service, beat: Beat, waits: tu
 
 
 def _world(lab: Lab, beat: Beat) -> VisibilityQueue:
-    """A has a job of 75 s; B looks each time that the visibility timeout would be over."""
+    """A has a job of 77 s; B looks each time that the visibility timeout would just be over."""
     queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT)
     queue.send({"order": "1"})
     lab.deadlines(queue.deadlines)
-    for name, waits in (("A", (0,)), ("B", (TIMEOUT,) * POLLS)):
+    for name, waits in (("A", (0,)), ("B", (TIMEOUT + 1,) * POLLS)):
         own = VisibilityQueue(lab.redis(), "orders")
         lab.worker(name, _work, lab, own, lab.mail, beat, waits, spared=name == "B")
     return queue
