@@ -22,6 +22,8 @@ QUIET = "a lock that is free counts as no time-out"
 FEW = "there are at most ten attempts"
 COUNTED = "each lock time-out is counted"
 HANDED_ON = "a job that is given up is handed on"
+KNOWN = "a job that is completed is not handed on"
+THEIRS = "nobody takes away another's lock"
 
 Complete = Callable[[redis.Redis, str], bool]
 KeepTrying = Callable[[redis.Redis, str, Complete], object]
@@ -69,6 +71,7 @@ def free(keep_trying: KeepTrying) -> Scenario:
     def free_lock(lab: Lab) -> None:
         jobs, _ = _world(lab, keep_trying, "A")
         lab.at_end(QUIET, lambda: int(jobs.get("lock_timeouts") or 0) == 0)
+        lab.at_end(KNOWN, lambda: jobs.llen("given_up") == 0)
 
     return free_lock
 
@@ -77,12 +80,27 @@ def stuck(keep_trying: KeepTrying) -> Scenario:
     """A lock that nobody ever frees."""
 
     def lock_that_stays(lab: Lab) -> None:
-        jobs, seen = _world(lab, keep_trying, "A")
-        jobs.set("job_lock:1", "an operator")
-        lab.at_end(COUNTED, lambda: int(jobs.get("lock_timeouts") or 0) == seen.count("lock time-out"))
+        jobs = _behind_an_operator(lab, keep_trying, "A")
+        lab.always(THEIRS, lambda: jobs.get("job_lock:1") == b"an operator")
         lab.at_end(HANDED_ON, lambda: jobs.llen("given_up") == 1)
 
     return lock_that_stays
+
+
+def both_wait(keep_trying: KeepTrying) -> Scenario:
+    """Two workers at a lock that is free a second later."""
+
+    def two_at_a_lock(lab: Lab) -> None:
+        _behind_an_operator(lab, keep_trying, "AB", seconds=1)
+
+    return two_at_a_lock
+
+
+def _behind_an_operator(lab: Lab, keep_trying: KeepTrying, workers: str, seconds: int | None = None) -> redis.Redis:
+    jobs, seen = _world(lab, keep_trying, workers)
+    jobs.set("job_lock:1", "an operator", ex=seconds)
+    lab.at_end(COUNTED, lambda: int(jobs.get("lock_timeouts") or 0) == seen.count("lock time-out"))
+    return jobs
 
 
 def dead_holder(keep_trying: KeepTrying) -> Scenario:
@@ -98,6 +116,8 @@ def dead_holder(keep_trying: KeepTrying) -> Scenario:
 def why_undone(trace: Trace) -> str:
     """What to look at when the survivor gave up."""
     tries = [event.time / 1e6 for event in trace.events if "NX" in event.text.split()]
+    if not tries:
+        return "The job is not completed: nobody has called complete."
     return (
         f"One worker died with the lock, and the last attempt of the other came after {max(tries):g} s. "
         f"When is a dead worker's lock free?"
@@ -172,6 +192,33 @@ def says_done(r: redis.Redis, job: str, complete: Complete) -> bool:
     return True
 
 
+def never_calls(r: redis.Redis, job: str, complete: Complete) -> bool:
+    return False
+
+
+def done_and_says_nothing(r: redis.Redis, job: str, complete: Complete) -> bool | None:
+    for wait in (1, 2, 4, 8, 16, 1):
+        if complete(r, job):
+            return None
+        r.incr("lock_timeouts")
+        time.sleep(wait)
+    return False
+
+
+def breaks_the_lock(r: redis.Redis, job: str, complete: Complete) -> bool:
+    r.delete(f"job_lock:{job}")
+    return complete(r, job)
+
+
+def reads_and_writes_the_count(r: redis.Redis, job: str, complete: Complete) -> bool:
+    for wait in (1, 2, 4, 8, 16, 1):
+        if complete(r, job):
+            return True
+        r.set("lock_timeouts", int(r.get("lock_timeouts") or 0) + 1)
+        time.sleep(wait)
+    return False
+
+
 keep_trying = WriteProgram(
     "keep_trying",
     "Write my_complete(r, job, complete): call complete(r, job) until it returns True, with growing waits and a limit; "
@@ -191,16 +238,28 @@ keep_trying = WriteProgram(
                 QUIET: "The lock was free, and you have counted a time-out. Count only what failed.",
                 HONEST: "You say done, and complete never returned True.",
                 FEW: "More than ten attempts. Let the waits grow, and give up in the end.",
+                KNOWN: "The lock was free, and the job is handed on all the same. Do you call complete, and return "
+                "whether it was completed?",
             },
         ),
         World(
             stuck,
             {
+                THEIRS: "You have taken away a lock that another one holds. It says that somebody is at work.",
                 FEW: "That is the eleventh attempt at one lock. Let the waits grow, and give up in the end, so that "
                 "somebody hears of it.",
                 HONEST: "You say done after the last attempt has failed: whoever called you acks, and the job is gone.",
                 COUNTED: "The lock was taken, and lock_timeouts does not say how often: nobody sees it coming.",
                 HANDED_ON: "The job is neither done nor handed on.",
+            },
+        ),
+        World(
+            both_wait,
+            {
+                HONEST: "You say done, and complete never returned True.",
+                FEW: "More than ten attempts. Let the waits grow, and give up in the end.",
+                COUNTED: "Two workers counted at the same time, and lock_timeouts has not all of it. Is your count one "
+                "step?",
             },
         ),
         World(
@@ -222,5 +281,9 @@ keep_trying = WriteProgram(
         Mistake("no metric", (counts_nothing,), "does not say how often"),
         Mistake("counts attempts", (counts_each_attempt,), "Count only what failed"),
         Mistake("says done at the end", (says_done,), "whoever called you acks"),
+        Mistake("never calls complete", (never_calls,), "Do you call complete"),
+        Mistake("done, and returns nothing", (done_and_says_nothing,), "return whether it was completed"),
+        Mistake("breaks the lock", (breaks_the_lock,), "a lock that another one holds"),
+        Mistake("counts in two steps", (reads_and_writes_the_count,), "Is your count one step"),
     ],
 )
