@@ -20,6 +20,7 @@ ONCE = "the order is charged at most once"
 GONE = "the message is deleted in the end"
 PATIENT = "an order that can be charged is no dead letter"
 KEPT = "an order that cannot be charged is always somewhere"
+EACH = "each of two orders is charged"
 BURIED = "an order that cannot be charged is a dead letter in the end"
 
 Charge = Callable[[str, str], object]
@@ -34,6 +35,8 @@ def _work(queue: VisibilityQueue, payments: Service, handle: Handle, outage: flo
         for message in queue.receive(wait=20):
 
             def charge(order: str, idempotency_key: str, sent_at: float = message.sent_at or 0) -> None:
+                if not isinstance(order, str):
+                    raise TypeError(f"an order to charge is message.body['order'], not {order!r}")
                 if order == "unknown":
                     raise ValueError("there is no such order")
                 if outage and time.time() < sent_at + outage:
@@ -43,10 +46,11 @@ def _work(queue: VisibilityQueue, payments: Service, handle: Handle, outage: flo
             handle(queue, message, charge, queue.dead_letters)
 
 
-def _world(lab: Lab, handle: Handle, order: str, outage: float = 0, jobs: int = 1) -> tuple[VisibilityQueue, Service]:
+def _world(lab: Lab, handle: Handle, *orders: str, outage: float = 0, jobs: int = 1) -> tuple[VisibilityQueue, Service]:
     """A, which may die, and B, which comes a minute later and is spared."""
     queue = VisibilityQueue.create(lab.redis(), "orders", max_receive_count=DELIVERIES)
-    queue.send({"order": order})
+    for order in orders:
+        queue.send({"order": order})
     lab.deadlines(queue.deadlines)
     payments = lab.service("payments", deduplicates=True)
     for name, wait in (("A", 0), ("B", 60)):
@@ -67,11 +71,21 @@ def good(handle: Handle) -> Scenario:
     return good_order
 
 
+def two(handle: Handle) -> Scenario:
+    """Two orders that can be charged."""
+
+    def two_orders(lab: Lab) -> None:
+        _, payments = _world(lab, handle, "ord-123", "ord-124")
+        lab.at_end(EACH, lambda: payments.count("ord-123") == payments.count("ord-124") == 1)
+
+    return two_orders
+
+
 def down(handle: Handle) -> Scenario:
     """Payments are down for eight seconds."""
 
     def payments_are_down(lab: Lab) -> None:
-        queue, payments = _world(lab, handle, "ord-123", OUTAGE, DELIVERIES)
+        queue, payments = _world(lab, handle, "ord-123", outage=OUTAGE, jobs=DELIVERIES)
         lab.always(PATIENT, lambda: not queue.dead_letters.deadlines())
         lab.at_end(CHARGED, lambda: payments.count("ord-123") == 1)
 
@@ -90,11 +104,21 @@ def bad(handle: Handle) -> Scenario:
     return bad_order
 
 
+def why_not_charged(trace: Trace) -> str:
+    """What to look at when nobody was charged although nothing is wrong with the order."""
+    if any("'delete'" in event.text for event in trace.events):
+        return "The message is gone, and nobody was charged. When is it safe to delete?"
+    return "Nobody was charged, and the message is still there. Do you call charge(order, key), and hear its errors?"
+
+
 def why_impatient(trace: Trace) -> str:
     """What to look at when an order that can be charged is buried."""
-    received = sum("'receive'" in event.text for event in trace.events)
-    if received > DELIVERIES:
-        return "Given back at once, it comes back at once: five deliveries in one moment, and the queue buries it."
+    brought = [event.time / 1e6 for event in trace.events if "'receive'" in event.text and "order" in event.reply]
+    if len(brought) == DELIVERIES:
+        return (
+            "Given back too soon, it comes back too soon: the last of its five deliveries came after "
+            f"{brought[-1]:g} s, and the queue buries it. Payments were down for {OUTAGE} s."
+        )
     return "Payments were down for eight seconds, and you gave the order up. Which errors pass by themselves?"
 
 
@@ -134,6 +158,23 @@ def _settled(
 
 def catches_nothing(queue: VisibilityQueue, message: Message, charge: Charge, dead_letters: VisibilityQueue) -> None:
     charge(message.body["order"], str(message.id))
+    queue.delete(message.receipt_handle)
+
+
+def one_key_for_all(queue: VisibilityQueue, message: Message, charge: Charge, dead_letters: VisibilityQueue) -> None:
+    _settled(queue, message, charge, dead_letters, "a key", 10)
+
+
+def does_nothing(queue: VisibilityQueue, message: Message, charge: Charge, dead_letters: VisibilityQueue) -> None:
+    pass
+
+
+def after_a_second(queue: VisibilityQueue, message: Message, charge: Charge, dead_letters: VisibilityQueue) -> None:
+    _settled(queue, message, charge, dead_letters, str(message.id), 1)
+
+
+def charges_the_body(queue: VisibilityQueue, message: Message, charge: Any, dead_letters: VisibilityQueue) -> None:
+    charge(message.body, message.id)
     queue.delete(message.receipt_handle)
 
 
@@ -217,10 +258,14 @@ settle = WriteProgram(
             good,
             {
                 ONCE: "Charged twice. A died after the charge; B had the same message, and which key did it send?",
-                CHARGED: "The message is gone, and nobody was charged. When is it safe to delete?",
+                CHARGED: why_not_charged,
                 GONE: "Charged, and the message is still there: it comes back, again and again. Who deletes it?",
             },
             {"crashes": 1},
+        ),
+        World(
+            two,
+            {EACH: "Two orders, and only one was charged: payments saw the same key again. What is your key made of?"},
         ),
         World(
             down,
@@ -246,7 +291,11 @@ settle = WriteProgram(
         Mistake("never deletes", (never_acks,), "Who deletes it"),
         Mistake("deletes by id, and not by receipt", (deletes_by_id,), "raised ReceiptHandleIsInvalid"),
         Mistake("no error is caught", (catches_nothing,), "it is no race"),
-        Mistake("gives back at once", (at_once,), "it comes back at once"),
+        Mistake("gives back at once", (at_once,), "five deliveries came after 0 s"),
+        Mistake("gives back after a second", (after_a_second,), "five deliveries came after 4 s"),
+        Mistake("one key for all orders", (one_key_for_all,), "payments saw the same key again"),
+        Mistake("charges nobody", (does_nothing,), "and the message is still there"),
+        Mistake("charges the body", (charges_the_body,), "message.body['order']"),
         Mistake("buries every failure", (buries_all,), "Which errors pass by themselves"),
         Mistake("deletes whatever happened", (acks_all,), "Where is its message"),
         Mistake("retries what cannot work", (gives_all_back,), "Who is to look at it"),
