@@ -72,6 +72,8 @@ class Watched:
 
 def _do(lab: Lab, parcels: Service) -> Do:
     def do(order: Any) -> None:
+        if order not in ORDERS:
+            raise TypeError(f"do is given the order, message.body, not {order!r}")
         lab.mail.send(order)
         time.sleep(SECONDS)
         parcels.call(order)
@@ -115,6 +117,37 @@ def deploying(work: Work) -> Scenario:
         lab.at_end(DONE, lambda: all(parcels.count(order) for order in ORDERS))
 
     return deploy
+
+
+def undisturbed(work: Work) -> Scenario:
+    """One worker, which nobody tells to stop."""
+
+    def no_deploy(lab: Lab) -> None:
+        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT)
+        parcels = lab.service("parcels")
+        lab.worker("api", _sell, VisibilityQueue(lab.redis(), "orders"), spared=True)
+        watched = Watched(VisibilityQueue(lab.redis(), "orders"), lab.service("gossip"))
+        lab.worker("old", work, watched, _do(lab, parcels), forever=True)
+        lab.deadlines(queue.deadlines)
+        lab.at_end(DONE, lambda: all(parcels.count(order) for order in ORDERS))
+
+    return no_deploy
+
+
+def dying(work: Work) -> Scenario:
+    """An old worker that is killed, and a new one that does what comes back."""
+
+    def killed(lab: Lab) -> None:
+        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT)
+        queue.send(ORDERS[0])
+        parcels = lab.service("parcels")
+        watched = Watched(VisibilityQueue(lab.redis(), "orders"), lab.service("gossip"))
+        lab.worker("old", work, watched, _do(lab, parcels), forever=True)
+        lab.worker("new", _later, VisibilityQueue(lab.redis(), "orders"), _do(lab, parcels), spared=True)
+        lab.deadlines(queue.deadlines)
+        lab.at_end(DONE, lambda: parcels.count(ORDERS[0]) > 0)
+
+    return killed
 
 
 def why_twice(trace: Trace) -> str:
@@ -196,6 +229,32 @@ def acks_first(queue: VisibilityQueue, do: Do) -> None:
             do(message.body)
 
 
+def does_nothing(queue: VisibilityQueue, do: Do) -> None:
+    pass
+
+
+def one_job(queue: VisibilityQueue, do: Do) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for message in queue.receive(wait=20):
+        do(message.body)
+        queue.delete(message.receipt_handle)
+
+
+def acks_first_and_drains(queue: VisibilityQueue, do: Do) -> None:
+    told: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append("stop"))
+    while not told:
+        for message in queue.receive(wait=20):
+            queue.delete(message.receipt_handle)
+            do(message.body)
+
+
+def does_the_message(queue: VisibilityQueue, do: Do) -> None:
+    for message in queue.receive(wait=20):
+        do(message)
+        queue.delete(message.receipt_handle)
+
+
 drain = WriteProgram(
     "drain",
     "Write my_worker(queue, do): it does one job after another, and on SIGTERM it stops asking, finishes the job in "
@@ -211,6 +270,17 @@ drain = WriteProgram(
         "receive brought is done as well.",
     ),
     worlds=[
+        World(
+            undisturbed,
+            {DONE: "Nobody tells it to stop, and an order is left: your worker must go on until it is told."},
+            may_raise=("SystemExit",),
+        ),
+        World(
+            dying,
+            {DONE: "The old worker deleted a message and was killed in the job: nobody will ever do that order."},
+            {"crashes": 1},
+            may_raise=("SystemExit",),
+        ),
         World(
             deploying,
             {
@@ -231,6 +301,10 @@ drain = WriteProgram(
         Mistake("sets a flag that nobody looks at", (hears_and_polls_on,), "asks the queue for another job"),
         Mistake("drains, and never acks", (leaves_without_an_ack,), "without deleting the message"),
         Mistake("drops what the last receive brought", (drops_what_the_poll_brought,), "was dropped"),
+        Mistake("does nothing", (does_nothing,), "must go on until it is told"),
+        Mistake("does one job", (one_job,), "must go on until it is told"),
+        Mistake("drains, and acks first", (acks_first_and_drains,), "nobody will ever do"),
+        Mistake("does the message, and not the order", (does_the_message,), "do is given the order, message.body"),
         Mistake("acks first", (acks_first,), "nobody will ever do"),
     ],
 )
