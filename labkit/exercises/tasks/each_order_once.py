@@ -49,6 +49,21 @@ def first_order_for_both(db: Any, mail: Service, order: str) -> None:
     mail.send(ORDERS[0])
 
 
+def twice(ordered: str) -> Program:
+    """One of the two orders is mailed twice."""
+
+    def handler(db: Any, mail: Service, order: str) -> None:
+        keyed(db, mail, order)
+        if order == ordered:
+            mail.send(order)
+
+    return Program(
+        partial(build, handler),
+        f"The mail of {ordered} goes out twice, and your property is content. Does it look at each order? A function "
+        "made in a loop sees the loop's last value.",
+    )
+
+
 def starter(lab: Lab, mail: Service, orders: tuple[str, ...]) -> None:
     lab.always("not too many mails", lambda: mail.count() <= len(orders))
 
@@ -75,6 +90,15 @@ def never_lost_alone(lab: Lab, mail: Service, orders: tuple[str, ...]) -> None:
 
 def always_exactly_one(lab: Lab, mail: Service, orders: tuple[str, ...]) -> None:
     lab.always("one mail for each order", lambda: all(mail.count(order) == 1 for order in orders))
+
+
+def the_first_order_alone(lab: Lab, mail: Service, orders: tuple[str, ...]) -> None:
+    lab.at_end("mailed once", lambda: mail.count("order-1") == 1)
+
+
+def the_last_order_alone(lab: Lab, mail: Service, orders: tuple[str, ...]) -> None:
+    for order in orders:
+        lab.at_end(f"{order} is mailed once", lambda: mail.count(order) == 1)  # noqa: B023
 
 
 each_order_once = WriteProperty(
@@ -112,6 +136,7 @@ each_order_once = WriteProperty(
             partial(build, first_order_for_both),
             "One order is mailed twice and the other never, and your property is content: the total is right.",
         ),
+        *map(twice, ORDERS),
     ],
     praise="No order lost, no order twice.",
     mistakes=[
@@ -120,5 +145,7 @@ each_order_once = WriteProperty(
         Mistake("twice alone", (never_twice_alone,), "A lost order slips through"),
         Mistake("lost alone", (never_lost_alone,), "A mail that goes out twice slips through"),
         Mistake("exactly one, always", (always_exactly_one,), "refuses a program that is right"),
+        Mistake("the first order alone", (the_first_order_alone,), "The mail of order-2 goes out twice"),
+        Mistake("a loop's last order", (the_last_order_alone,), "sees the loop's last value"),
     ],
 )
