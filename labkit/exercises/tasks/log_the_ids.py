@@ -42,9 +42,12 @@ class SlowMail:
 
     mail: Service
     seconds: float
+    its_order: str
 
     def send(self, order: str) -> None:
         """Send the mail of an order."""
+        if order != self.its_order:
+            raise ValueError(f"mail.send is given {order!r}, in a job of {self.its_order!r}")
         time.sleep(self.seconds)
         self.mail.send(order)
         _mark("sent")
@@ -67,7 +70,8 @@ def _serve(
         for message in queue.receive(wait=20):
             job = Job(message, name, release, emit=lambda event: None)
             _mark("begin")
-            handler(job, SlowMail(mail, SECONDS[message.body["order_id"]][message.receive_count != 1]), _log)
+            order = message.body["order_id"]
+            handler(job, SlowMail(mail, SECONDS[order][message.receive_count != 1], order), _log)
             queue.delete(message.receipt_handle)
 
 
@@ -214,6 +218,12 @@ def no_release(job: Job, mail: Any, log: Log) -> None:
     log("effect.applied", job_id=job.body["job_id"])
 
 
+def one_order_for_all(job: Job, mail: Any, log: Log) -> None:
+    log("job.started", **job.correlation)
+    mail.send("ord-1")
+    log("effect.applied", **job.correlation)
+
+
 log_the_ids = WriteQuery(
     "log_the_ids",
     "Write my_handler(job, mail, log): it sends the mail of the order, and logs so much, by log(event, ...), that the "
@@ -263,6 +273,7 @@ log_the_ids = WriteQuery(
         Mistake("no id of the worker", (no_worker,), "Which workers began"),
         Mistake("no attempt", (no_attempt,), "Was it delivered again"),
         Mistake("says so before it is so", (both_before,), "has returned"),
+        Mistake("the mail of another order", (one_order_for_all,), "in a job of 'ord-2'"),
         Mistake("the second line has no release", (no_release,), "Which release"),
     ],
 )
