@@ -70,13 +70,23 @@ class WriteProperty(Exercise):
         if not sound.properties:
             return Answer(False, "No property is stated yet. Call lab.always or lab.at_end, with a name and a check.")
         if sound.outcome != "holds":
-            return Answer(False, self.sound.told, sound)
+            return Answer(False, self._why_refused(sound), sound)
         for mutant in self.mutants:
             verdict = self._search(mutant, state_properties)
             if verdict.outcome != "violated":
                 return Answer(False, mutant.told, verdict)
         caught = f"{len(self.mutants)} planted bugs caught, and the sound program accepted."
         return Answer(True, f"{self.praise} {caught}", sound)
+
+    def _why_refused(self, sound: Verdict) -> str:
+        trace = sound.counterexample
+        if trace is not None and trace.violations[0].at_end:
+            name = trace.violations[0].property
+            return (
+                f"You reject a sound program: in the end {name!r} is false. What does it compare: text with bytes, a "
+                "function with what it returns, what was at the start with what is now?"
+            )
+        return self.sound.told
 
     @staticmethod
     def _search(program: Program, state_properties: Callable[..., object]) -> Verdict:

@@ -43,6 +43,8 @@ def marks_first(r: redis.Redis, payments: Service, order: str) -> None:
 
 def why_rejected(verdict: Verdict) -> str:
     """What to look at when the sound handler is rejected."""
+    if verdict.stopped is not None:
+        return "Your world has too many orders of steps to search them all: two workers with one order are enough."
     trace = next(iter(verdict.violations.values()), None)
     if trace is None:
         return "No execution comes to an end in your world. Which worker waits, and what for?"
@@ -51,12 +53,14 @@ def why_rejected(verdict: Verdict) -> str:
             "You reject a sound handler: the one worker that had this order was killed, and nobody delivers it again. "
             "Give the order to a second worker, or say spared=True."
         )
-    charges = [event for event in trace.events if event.text.startswith("payments") or ".call(" in event.text]
+    charges = [event for event in trace.events if event.kind == "call"]
     if len(charges) > 1 and all(event.reply == "done" for event in charges):
         return (
             "You reject a sound handler. It sends a key along, and your provider charges twice all the same. "
             "Does a real one? See deduplicates."
         )
+    if trace.violations[0].at_end:
+        return f"You reject a sound handler: in the end {trace.violations[0].property!r} is false. What does it count?"
     return (
         "You reject a sound handler. At the start nothing is charged yet: which of your properties holds only at_end?"
     )
@@ -69,6 +73,19 @@ def why_not_raced(verdict: Verdict) -> str:
     return (
         "You accept a handler that charges twice. Do two workers get the same order, and does a property count its "
         "charges?"
+    )
+
+
+def why_not_lost(verdict: Verdict) -> str:
+    """What to look at when the handler that loses an order is accepted."""
+    if len(verdict.bounds.spared) == verdict.bounds.workers:
+        return (
+            "You accept a handler that loses an order: it marks, and is killed. In your world nobody can be killed, "
+            "since every worker is spared."
+        )
+    return (
+        "You accept a handler that loses an order: it marks, is killed, and the next worker believes the mark. Who "
+        "says that 42 must be charged in the end?"
     )
 
 
@@ -138,6 +155,27 @@ def too_early(lab: Lab, handle: Charge) -> None:
     lab.always("exactly one", lambda: payments.count("42") == 1)
 
 
+def all_spared(lab: Lab, handle: Charge) -> None:
+    payments = lab.service("payments", deduplicates=True)
+    for name, order in (("A", "42"), ("B", "42"), ("C", "43")):
+        lab.worker(name, handle, lab.redis(), payments, order, spared=True)
+    lab.at_end("charged", lambda: payments.count("42") == payments.count("43") == 1)
+
+
+def counts_the_total(lab: Lab, handle: Charge) -> None:
+    payments = lab.service("payments", deduplicates=True)
+    for name in "AB":
+        lab.worker(name, handle, lab.redis(), payments, "42")
+    lab.at_end("two are charged", lambda: payments.count() == 2)
+
+
+def too_many(lab: Lab, handle: Charge) -> None:
+    payments = lab.service("payments", deduplicates=True)
+    for name in "ABCDEFGH":
+        lab.worker(name, handle, lab.redis(), payments, f"4{ord(name) // 2}")
+    lab.at_end("charged", lambda: payments.count() == 5)
+
+
 def wrong_arguments(lab: Lab, handle: Charge) -> None:
     payments = lab.service("payments", deduplicates=True)
     lab.worker("A", handle, lab.redis(), payments)
@@ -168,8 +206,7 @@ build_the_world = WriteScenario(
         Trial(
             marks_first,
             False,
-            "You accept a handler that loses an order: it marks, is killed, and the next worker believes the mark. Who "
-            "says that 42 must be charged in the end?",
+            why_not_lost,
             {"crashes": 1},
         ),
     ],
@@ -183,6 +220,9 @@ build_the_world = WriteScenario(
         Mistake("nothing says that it must be done", (never_in_the_end,), "loses an order"),
         Mistake("the only worker of an order is killed", (not_spared,), "nobody delivers it again"),
         Mistake("a provider that knows no keys", (forgetful_provider,), "See deduplicates"),
+        Mistake("everybody is spared", (all_spared,), "every worker is spared"),
+        Mistake("a false total", (counts_the_total,), "in the end 'two are charged' is false"),
+        Mistake("too many workers", (too_many,), "too many orders of steps"),
         Mistake("exactly one, always", (too_early,), "holds only at_end"),
         Mistake("an argument is missing", (wrong_arguments,), "What do you call the code with"),
     ],

@@ -48,12 +48,29 @@ def _retry_and_relay(complete_job: CompleteJob, r: redis.Redis, events: Service)
 
 def why_twice(trace: Trace) -> str:
     """What to look at when the event goes out twice."""
-    words = [event.text.split() for event in trace.events if event.worker != "R"]
+    of_workers = [event for event in trace.events if event.worker != "R"]
+    words = [event.text.split() for event in of_workers]
     if any("NX" in sent for sent in words):
         return "The event goes out twice, in spite of your lock. What does its holder know of the lease while paused?"
-    if not any(sent[0] in ("GET", "EVALSHA") for sent in words):
+    if not any(sent[0] in ("GET", "EVALSHA") or "GET" in sent for sent in words):
         return "The event goes out twice. Who looks whether the job is completed already?"
+    if any(event.text.startswith("GET job_status") and event.reply == "completed" for event in of_workers):
+        return (
+            "The event goes out twice. One worker read completed, and wrote all the same. A reply is bytes: "
+            "b'completed' is not 'completed'."
+        )
     return "The event goes out twice. Which worker still trusted a reply that was no longer true?"
+
+
+def why_lost(trace: Trace) -> str:
+    """What to look at when a completed job's event was not published."""
+    if any(event.store == "events" for event in trace.events):
+        return "The job says completed, and what was published is not the job: what do you put on the list?"
+    if not any("outbox" in event.writes for event in trace.events):
+        if any(event.kind == "crash" for event in trace.events):
+            return "The job says completed, but nobody ever hears of it. What happens between your two writes?"
+        return "The job says completed, and the list outbox is empty: who puts the job on it?"
+    return "The job says completed, but nobody ever hears of it. What happens between your two writes?"
 
 
 def _text(value: object) -> str:
@@ -111,6 +128,21 @@ def event_only(r: redis.Redis, job: str) -> None:
         r.rpush("outbox", job)
 
 
+def compares_bytes_with_text(r: redis.Redis, job: str) -> None:
+    if r.get(f"job_status:{job}") != "completed":
+        one_step_without_a_guard(r, job)
+
+
+def no_event(r: redis.Redis, job: str) -> None:
+    r.set(f"job_status:{job}", "completed")
+
+
+def another_event(r: redis.Redis, job: str) -> None:
+    solution(r, job)
+    if r.lrem("outbox", 1, job):
+        r.rpush("outbox", f"job_status:{job}")
+
+
 complete_once = WriteProgram(
     "complete_once",
     "Write my_complete_job(r, job): set job_status:JOB to completed and put the job on the list outbox, so that the "
@@ -129,7 +161,7 @@ complete_once = WriteProgram(
             {
                 UNDONE: "In the end the job is not completed. Follow the last worker that could have done it.",
                 TWICE: why_twice,
-                LOST: "The job says completed, but nobody ever hears of it. What happens between your two writes?",
+                LOST: why_lost,
             },
             {"crashes": 1, "pauses": 1},
         )
@@ -141,6 +173,9 @@ complete_once = WriteProgram(
         Mistake("a lock around two writes", (locked,), "in spite of your lock"),
         Mistake("one step, no guard", (one_step_without_a_guard,), "Who looks whether"),
         Mistake("status before event", (compared_status_first,), "nobody ever hears of it"),
+        Mistake("bytes are no text", (compares_bytes_with_text,), "b'completed' is not 'completed'"),
+        Mistake("no event", (no_event,), "who puts the job on it?"),
+        Mistake("another event", (another_event,), "what do you put on the list?"),
         Mistake("no status", (event_only,), "In the end the job is not completed"),
     ],
 )

@@ -21,6 +21,7 @@ from labkit.trace import Trace
 LOST = "each order's mail goes out"
 TWICE = "no order's mail goes out twice"
 STOCK = "one piece of stock for each order"
+CLAIM = r"INSERT INTO processed_events .*VALUES \('([^']*)'"
 
 Flow = Callable[[str, str, AtomicLock, Any, Service], object]
 
@@ -70,16 +71,39 @@ def why_lost(trace: Trace) -> str:
         )
     if any(event.kind == "crash" for event in trace.events):
         return "An order is lost: a worker dies, and its key says done. Which of your steps must not come before which?"
-    if len(set(re.findall(r"INSERT INTO processed_events .*VALUES \('([^']*)'", texts))) < 2:
+    if len(_keys(trace, "idempotency_key=([^,)]+)")) == 1 < sum(event.store == "mailer" for event in trace.events):
+        return "An order is lost: both orders have one key, so their mails are one. What is a key made of?"
+    claims = sum("INSERT INTO processed_events" in event.text for event in trace.events)
+    if claims < 2:
+        return (
+            "An order is lost, and nobody died: your flow returned before it had done it, and its message was deleted. "
+            "What must a flow do that finds the lock busy, or cannot go on?"
+        )
+    if len(_keys(trace, CLAIM)) < 2:
         return "An order is lost: both orders have one key. What is a key made of?"
     return "An order is lost, and nobody died: its key was there, and then the lock was busy. Which must come first?"
 
 
+def why_stock(trace: Trace) -> str:
+    """What to look at when the mails are right, and the stock is not."""
+    if any(event.kind == "crash" for event in trace.events):
+        return (
+            "The mails are right, and the stock is not: a worker died after it had deducted. What tells the next one "
+            "of it, and is that written in the same step?"
+        )
+    if any("INSERT INTO processed_events" in event.text for event in trace.events) and len(_keys(trace, CLAIM)) < 2:
+        return "The mails are right, and the stock is not: both orders have one key. What is a key made of?"
+    return "The mails are right, and the stock is not, and nobody died. Who deducts it, and who commits?"
+
+
+def _keys(trace: Trace, pattern: str) -> set[str]:
+    return set(re.findall(pattern, "\n".join(event.text for event in trace.events)))
+
+
 ADVICE: dict[str, Advice] = {
     LOST: why_lost,
-    TWICE: "A mail goes out twice: a worker died, or was overtaken, after it had sent one. Who else could know of it?",
-    STOCK: "The mails are right, and the stock is not: a worker died after it had deducted. What tells the next one "
-    "of it, and is that written in the same step?",
+    TWICE: "A mail goes out twice: its order came again after the mail had gone out. Who else could know of it?",
+    STOCK: why_stock,
 }
 
 
@@ -178,6 +202,31 @@ def completed_after_the_stock(order: str, owner: str, lock: AtomicLock, db: Any,
                 IdempotencyRecords(db).complete(order, owner)
 
 
+def does_nothing(order: str, owner: str, lock: AtomicLock, db: Any, mail: Service) -> None:
+    pass
+
+
+def leaves_when_it_is_busy(order: str, owner: str, lock: AtomicLock, db: Any, mail: Service) -> None:
+    if lock.acquire():
+        lock.release()
+        solution(order, owner, lock, db, mail)
+
+
+def one_key_for_all_mails(order: str, owner: str, lock: AtomicLock, db: Any, mail: Service) -> None:
+    with lock:
+        mail.send(order, idempotency_key="confirm")
+        with transaction(db):
+            if ProcessedEvents(db).claim(effect_key(order, "deduct")):
+                db.execute(DEDUCT)
+
+
+def no_commit(order: str, owner: str, lock: AtomicLock, db: Any, mail: Service) -> None:
+    with lock:
+        mail.send(order, idempotency_key=effect_key(order, "confirm"))
+        if ProcessedEvents(db).claim(effect_key(order, "deduct")):
+            db.execute(DEDUCT)
+
+
 safer_flow = WriteProgram(
     "safer_flow",
     "Write my_flow(order, owner, lock, db, mail): steps 2 to 6 in an order that loses nothing and does nothing twice.",
@@ -205,6 +254,10 @@ safer_flow = WriteProgram(
         Mistake("the stock without a key", (without_a_key_for_the_stock,), "the stock is not"),
         Mistake("complete in a transaction of its own", (completed_after_the_stock,), "the stock is not"),
         Mistake("one key for two orders", (the_key_of_the_product,), "both orders have one key"),
+        Mistake("does nothing", (does_nothing,), "your flow returned before it had done it"),
+        Mistake("leaves when the lock is busy", (leaves_when_it_is_busy,), "your flow returned before it had done it"),
+        Mistake("one key for all mails", (one_key_for_all_mails,), "so their mails are one"),
+        Mistake("no commit", (no_commit,), "who commits?"),
         Mistake("deleted on in progress", (in_progress_is_done,), "was in progress, and somebody took that for done"),
         Mistake("completed before the effect", (completed_before_the_mail,), "Complete it last"),
     ],

@@ -88,6 +88,10 @@ def too_strict(lab: Lab, jobs: redis.Redis) -> None:
     lab.always("together", lambda: (jobs.get("job_status:1") == b"completed") == (lab.events.count("1") == 1))
 
 
+def compares_bytes_with_text(lab: Lab, jobs: redis.Redis) -> None:
+    lab.at_end("completed", lambda: jobs.get("job_status:1") == "completed")
+
+
 say_what_must_hold = WriteProperty(
     "say_what_must_hold",
     "State what must hold of job 1: of its status in jobs, and of its event in lab.events.",
@@ -119,6 +123,7 @@ say_what_must_hold = WriteProperty(
         Mistake("the status alone", (status_only,), "goes out twice"),
         Mistake("the event alone", (event_only,), "leaves a done job pending"),
         Mistake("at most one event, but perhaps none", (at_most_one_and_status,), "never goes out"),
+        Mistake("bytes are no text", (compares_bytes_with_text,), "in the end 'completed' is false"),
         Mistake("always where at_end is meant", (too_strict,), "half done"),
     ],
 )
