@@ -123,12 +123,13 @@ def undisturbed(work: Work) -> Scenario:
     """One worker, which nobody tells to stop."""
 
     def no_deploy(lab: Lab) -> None:
-        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT)
+        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT, max_receive_count=2)
         parcels = lab.service("parcels")
         lab.worker("api", _sell, VisibilityQueue(lab.redis(), "orders"), spared=True)
         watched = Watched(VisibilityQueue(lab.redis(), "orders"), lab.service("gossip"))
         lab.worker("old", work, watched, _do(lab, parcels), forever=True)
         lab.deadlines(queue.deadlines)
+        lab.always(ONE, lambda: all(lab.mail.count(order) <= 1 for order in ORDERS))
         lab.at_end(DONE, lambda: all(parcels.count(order) for order in ORDERS))
 
     return no_deploy
@@ -138,7 +139,7 @@ def dying(work: Work) -> Scenario:
     """An old worker that is killed, and a new one that does what comes back."""
 
     def killed(lab: Lab) -> None:
-        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT)
+        queue = VisibilityQueue.create(lab.redis(), "orders", visibility_timeout=TIMEOUT, max_receive_count=3)
         queue.send(ORDERS[0])
         parcels = lab.service("parcels")
         watched = Watched(VisibilityQueue(lab.redis(), "orders"), lab.service("gossip"))
@@ -233,6 +234,14 @@ def does_nothing(queue: VisibilityQueue, do: Do) -> None:
     pass
 
 
+def never_acks(queue: VisibilityQueue, do: Do) -> None:
+    told: list[str] = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append("stop"))
+    while not told:
+        for message in queue.receive(wait=20):
+            do(message.body)
+
+
 def one_job(queue: VisibilityQueue, do: Do) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for message in queue.receive(wait=20):
@@ -272,7 +281,10 @@ drain = WriteProgram(
     worlds=[
         World(
             undisturbed,
-            {DONE: "Nobody tells it to stop, and an order is left: your worker must go on until it is told."},
+            {
+                DONE: "Nobody tells it to stop, and an order is left: your worker must go on until it is told.",
+                ONE: "The job was done without deleting the message: the queue hands it out again.",
+            },
             may_raise=("SystemExit",),
         ),
         World(
@@ -302,6 +314,7 @@ drain = WriteProgram(
         Mistake("drains, and never acks", (leaves_without_an_ack,), "without deleting the message"),
         Mistake("drops what the last receive brought", (drops_what_the_poll_brought,), "was dropped"),
         Mistake("does nothing", (does_nothing,), "must go on until it is told"),
+        Mistake("never acks", (never_acks,), "done without deleting the message"),
         Mistake("does one job", (one_job,), "must go on until it is told"),
         Mistake("drains, and acks first", (acks_first_and_drains,), "nobody will ever do"),
         Mistake("does the message, and not the order", (does_the_message,), "do is given the order, message.body"),
