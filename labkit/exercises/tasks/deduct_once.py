@@ -127,6 +127,12 @@ def check_then_insert(db: Any, order: str) -> None:
         nobody_listens(db, order)
 
 
+def a_key_for_each_moment(db: Any, order: str) -> None:
+    with transaction(db):
+        if ProcessedEvents(db).claim(effect_key(order, str(time.time()))):
+            db.execute(DEDUCT)
+
+
 def waits_at_random(db: Any, order: str) -> None:
     time.sleep(random.random())
     check_then_insert(db, order)
@@ -218,6 +224,7 @@ deduct_once = WriteProgram(
         Mistake("effect before key", (effect_first,), "the effect comes before its key"),
         Mistake("nobody looks at the answer", (nobody_listens,), "Who listened?"),
         Mistake("check, then insert", (check_then_insert,), "who tells you that you won?"),
+        Mistake("a key for each moment", (a_key_for_each_moment,), "under two keys"),
         Mistake("a wait at random", (waits_at_random,), "only makes it rare"),
         Mistake("a key for each attempt", (a_key_for_each_attempt,), "under two keys"),
         Mistake("no commit", (no_commit,), "Who commits?"),
