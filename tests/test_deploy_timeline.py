@@ -81,6 +81,10 @@ def test_ready_polling_sigterm_and_sigkill_are_marked_at_their_times(traces):
     assert {"SIGKILL in order-1", "SIGKILL in order-2"} <= set(shown)
 
 
+def test_the_legend_says_whose_pattern_a_job_begins_with(traces):
+    assert "with its worker's pattern" in " ".join(texts(deploy_timeline(traces[OVERRUN])))
+
+
 def test_a_worker_that_does_not_drain_is_killed_by_sigterm(traces):
     shown = texts(deploy_timeline(traces[KILLS]))
     assert {"SIGTERM kills it in order-3", "SIGTERM kills it in order-4"} <= set(shown)

@@ -28,7 +28,8 @@ MOST_LINES = 3  # of labels above or below a worker
 SHORT_STEPS = tuple(ones * 10.0**power for power in range(-6, 0) for ones in (1, 2, 5))  # seconds between two ticks
 STEPS = (*SHORT_STEPS, 1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1_800, 3_600)
 LEGEND = (
-    "thin line: it polls; dots: it starts up · bar: a job, named by its section; shaded, thick: begun once more",
+    "thin line: it polls; dots: it starts up · bar: a job, named by its section, with its worker's "
+    "pattern; shaded, thick: begun once more",
     "bar that ends in ✗: it was killed in the middle · dot under a bar: an effect outside; ✗: the same effect again",
 )
 WINDOW_TEXT, SHADED = "1 to 3 minutes after SIGTERM", "#F0F0F0"
