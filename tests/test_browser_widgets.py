@@ -72,6 +72,20 @@ def test_a_scenario_is_stepped_to_a_violation_by_keyboard(page, stepper, key):
     said(stepper, "Goal reached")
 
 
+def test_the_code_of_three_workers_has_room(stepper):
+    third = """grid => {
+        grid.style.width = "930px";  // as in a window of 1100
+        const copy = grid.appendChild(grid.firstElementChild.cloneNode(true));
+        const widths = [...grid.children].map(card => card.offsetWidth);
+        copy.remove();
+        grid.style.width = "";
+        return widths;
+    }"""
+    widths = stepper.locator(".lk-grid").first.evaluate(third)
+    assert len(widths) == 3
+    assert min(widths) >= 380
+
+
 def test_undo_takes_the_last_step_back(stepper):
     press(stepper, "● A")
     said(stepper, "Step 1,")

@@ -37,7 +37,7 @@ CSS = f"""
 .lk .lk-error {{ border: 2px solid #D55E00; font-weight: 600; }}
 .lk .lk-goal {{ font-size: 15px; }}
 .lk .lk-grid {{ display: flex; flex-wrap: wrap; gap: 10px; align-items: stretch; }}
-.lk .lk-card {{ flex: 1 1 300px; min-width: 0; border: 1px solid {LINE}; border-top-width: 4px; border-radius: 6px;
+.lk .lk-card {{ flex: 1 1 380px; min-width: 0; border: 1px solid {LINE}; border-top-width: 4px; border-radius: 6px;
   padding: 6px 8px; background: {PAPER}; box-sizing: border-box; }}
 .lk .lk-title {{ font-weight: 700; }}
 .lk .lk-quiet {{ color: {QUIET}; }}
