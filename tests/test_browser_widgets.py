@@ -2,6 +2,7 @@
 
 import pytest
 
+from labkit.widgets import Hints
 from tests.real_browser import CHROMIUM, chromium, jupyterlab, opened, run_all, run_cell
 from tests.widget_notebook import number_of, write_notebook
 
@@ -203,3 +204,17 @@ def test_without_its_kernel_a_widget_still_shows_what_it_showed(page, stepper):
     answer = page.locator(".lk-instead").filter(has_text="Which worker still trusted").first
     answer.wait_for()
     assert "Step through it" not in answer.inner_text()
+
+
+def test_of_two_notebooks_in_a_page_each_hides_the_text_of_its_own_widgets_only():
+    text = Hints("look")._repr_mimebundle_()["text/html"]
+    view = text.partition("lk-instead-")[2].partition('"')[0]
+    live = f'<div class="jp-OutputArea"><div class="lk-view-{view}">view</div>{text}</div>'
+    with chromium() as page:
+        page.set_content(f'{live}<div class="jp-OutputArea">{text}</div>')
+        hidden, shown = page.locator(".lk-instead").all()
+        shown.wait_for()
+        assert shown.is_visible()
+        assert not hidden.is_visible()
+        page.set_content(f'<div class="lk-view-{view}">view</div>{text}')  # where nothing is called as in JupyterLab
+        page.locator(".lk-instead").wait_for(state="hidden")

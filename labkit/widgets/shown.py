@@ -100,7 +100,9 @@ class Shown(ABC):
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """The text for where no view can be; where one is, it hides the HTML."""
-        rules = APPEAR + f"body:has(.lk-view-{self._number}) .lk-instead-{self._number} {{ display: none; }}"
+        # Numbers are of one kernel: of two notebooks in one page, each hides its own only.
+        here = f":is(.jp-OutputArea, body:not(:has(.jp-OutputArea))):has(.lk-view-{self._number})"
+        rules = APPEAR + f"{here} .lk-instead-{self._number} {{ display: none; }}"
         html_twin = f'<div class="lk-instead lk-instead-{self._number}"><style>{rules}</style>{self.static_html}</div>'
         return {"text/plain": self.text, "text/html": html_twin}
 
