@@ -206,15 +206,16 @@ def test_without_its_kernel_a_widget_still_shows_what_it_showed(page, stepper):
     assert "Step through it" not in answer.inner_text()
 
 
-def test_of_two_notebooks_in_a_page_each_hides_the_text_of_its_own_widgets_only():
+def test_of_two_notebooks_in_a_page_each_hides_the_text_of_its_own_widgets_only(page):
     text = Hints("look")._repr_mimebundle_()["text/html"]
     view = text.partition("lk-instead-")[2].partition('"')[0]
     live = f'<div class="jp-OutputArea"><div class="lk-view-{view}">view</div>{text}</div>'
-    with chromium() as page:
-        page.set_content(f'{live}<div class="jp-OutputArea">{text}</div>')
-        hidden, shown = page.locator(".lk-instead").all()
-        shown.wait_for()
-        assert shown.is_visible()
-        assert not hidden.is_visible()
-        page.set_content(f'<div class="lk-view-{view}">view</div>{text}')  # where nothing is called as in JupyterLab
-        page.locator(".lk-instead").wait_for(state="hidden")
+    both = page.context.new_page()
+    both.set_content(f'{live}<div class="jp-OutputArea">{text}</div>')
+    hidden, shown = both.locator(".lk-instead").all()
+    shown.wait_for()
+    assert shown.is_visible()
+    assert not hidden.is_visible()
+    both.set_content(f'<div class="lk-view-{view}">view</div>{text}')  # where nothing is called as in JupyterLab
+    both.locator(".lk-instead").wait_for(state="hidden")
+    both.close()
