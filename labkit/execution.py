@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from labkit.budgets import Budgets
@@ -80,7 +80,15 @@ class Walk:
             waiting,
             len(engine.properties),
             comparison,
+            tuple(self._raised_at_once(waiting)),
         )
+
+    def _raised_at_once(self, waiting: Collection[str]) -> Iterator[str]:
+        """The workers that raised before their first step, and how."""
+        stepped = {event.choice.process for event in self.events}
+        for name, ending in self.engine.raised().items():
+            if name not in stepped and name not in waiting and name in self.engine.names:
+                yield f"{name} {ending}"
 
     def _tell(self, mirror: Mirror, before: State, move: Move, event: Event) -> None:
         """Do the same on the real server."""

@@ -111,6 +111,7 @@ class Trace:
     waiting: the workers that had not ended when the schedule did.
     stated: how many properties the scenario states.
     comparison: how a replay on a real server went, or None.
+    unseen: what became of workers that raised before their first step, in words; no event tells it.
     origin: the scenario, the seed and the polls that it came from, to step through it; None when it is not known.
     """
 
@@ -121,6 +122,7 @@ class Trace:
     waiting: tuple[str, ...] = ()
     stated: int = 1
     comparison: Comparison | None = field(default=None, compare=False)
+    unseen: tuple[str, ...] = ()
     origin: tuple[Callable[..., None], int, int] | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -152,7 +154,11 @@ class Trace:
 
     @property
     def headline(self) -> str:
-        """What this execution shows, in one sentence."""
+        """What this execution shows, in a sentence, and who took no part in it."""
+        return " ".join([self._shown, *(f"{ending}, before its first step." for ending in self.unseen)])
+
+    @property
+    def _shown(self) -> str:
         if self.violations:
             return "; ".join(map(str, self.violations)) + "."
         if not self.stated:

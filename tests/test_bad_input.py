@@ -156,6 +156,19 @@ def test_a_bad_limit_of_seconds_is_refused():
         explore(one_worker(lambda r: r.get("k")), max_seconds=0)
 
 
+def test_a_worker_that_raises_before_its_first_step_is_told_by_a_run_and_a_replay_too():
+    def scenario(lab):
+        lab.worker("A", lambda r: undefined, lab.redis())  # noqa: F821
+        lab.worker("B", lambda r: r.get("k"), lab.redis())
+        lab.always("calm", lambda: True)
+
+    for trace in (run(scenario), replay(scenario, "B"), replay(scenario, "")):
+        assert "A raised NameError: name 'undefined' is not defined" in trace.headline
+        assert trace.headline.endswith("before its first step.")
+        assert "before its first step" in trace.lanes().alt
+    assert "before its first step" not in explore(scenario).headline
+
+
 def test_a_worker_that_raises_is_recorded_and_the_search_goes_on():
     verdict = explore(one_worker(lambda r: r.incr(b"k") and undefined_name))  # noqa: F821
     assert verdict.outcome == "undetermined"

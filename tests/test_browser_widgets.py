@@ -210,7 +210,8 @@ def test_of_two_notebooks_in_a_page_each_hides_the_text_of_its_own_widgets_only(
     text = Hints("look")._repr_mimebundle_()["text/html"]
     view = text.partition("lk-instead-")[2].partition('"')[0]
     live = f'<div class="jp-OutputArea"><div class="lk-view-{view}">view</div>{text}</div>'
-    both = page.context.new_page()
+    other = page.context.browser.new_context()
+    both = other.new_page()
     both.set_content(f'{live}<div class="jp-OutputArea">{text}</div>')
     hidden, shown = both.locator(".lk-instead").all()
     shown.wait_for()
@@ -218,4 +219,4 @@ def test_of_two_notebooks_in_a_page_each_hides_the_text_of_its_own_widgets_only(
     assert not hidden.is_visible()
     both.set_content(f'<div class="lk-view-{view}">view</div>{text}')  # where nothing is called as in JupyterLab
     both.locator(".lk-instead").wait_for(state="hidden")
-    both.close()
+    other.close()

@@ -81,6 +81,16 @@ def test_who_says_when_a_run_is_over_is_waited_for_although_only_pollers_are_lef
     assert trace.violations == ()
 
 
+def test_a_worker_that_raises_before_its_first_step_is_told_in_the_headline(redis_url):
+    def scenario(lab):
+        lab.worker("A", lambda r: 1 / 0, lab.redis())
+        lab.always("calm", lambda: True)
+
+    told = live(scenario, redis_url).headline
+    assert "one run of 1 process, every property held. A raised ZeroDivisionError: division by zero" in told
+    assert told.endswith("before its first step.")
+
+
 def test_a_live_run_never_says_holds(redis_url):
     trace = live(scenarios.one_after_the_other, redis_url)
     assert trace.headline == "Observed, not searched: in this one run of 2 processes, every property held."

@@ -133,9 +133,9 @@ def test_a_whole_server_is_never_flushed(redis_url):
         replay(scenario, "A", redis_url=redis_url)
 
 
-def test_a_server_that_is_not_there_is_named():
+def test_a_server_that_is_not_there_is_named_without_its_password():
     with pytest.raises(LabError, match=r"no Redis server to replay on at redis://127\.0\.0\.1:1"):
-        replay(programs.naive, "A", redis_url="redis://127.0.0.1:1")
+        replay(programs.naive, "A", redis_url="redis://:secret@127.0.0.1:1")
 
 
 def test_the_command_line_replays_on_a_server_too(redis_url, capsys):

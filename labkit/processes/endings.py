@@ -60,6 +60,11 @@ def exit_in_words(story: Story | None, ended: Exit | None, stopped: bool) -> str
     return words.get(ended.code, f"ended with {ended.code}, and its function did not")
 
 
+def raised_at_once(story: Story) -> bool:
+    """Whether a worker raised before its first step."""
+    return story.ending is not None and story.ending.error is not None and not story.steps
+
+
 def not_done(
     faults: Iterable[LiveFault], pending: Iterable[LiveFault], exits: Mapping[str, str], shifted: Iterable[str]
 ) -> tuple[str, ...]:

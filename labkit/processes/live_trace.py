@@ -35,7 +35,7 @@ class LiveTrace(Trace):
     gathered: object = None
 
     @property
-    def headline(self) -> str:
+    def _shown(self) -> str:
         """What this run showed, in one sentence; the same text whenever everything held."""
         if self.violations:
             return f"Observed, not searched: {'; '.join(map(str, self.violations))}."
@@ -44,7 +44,9 @@ class LiveTrace(Trace):
         if not self.over:
             waiting = " and ".join(self.waiting)
             return f"Observed, not searched: nothing broke, but time was up before {waiting} ended; no end was judged."
-        return f"Observed, not searched: in this one run of {len(self.workers)} processes, every property held."
+        count = len(self.workers)
+        processes = f"{count} process{'es' if count > 1 else ''}"
+        return f"Observed, not searched: in this one run of {processes}, every property held."
 
     def observations(self) -> str:
         """How each property was looked at, what became of each worker, and what services were asked and did."""

@@ -17,6 +17,7 @@ from labkit.processes.endings import (
     exit_in_words,
     marks_of_strangers,
     not_done,
+    raised_at_once,
     settled,
     without_the_late,
 )
@@ -146,6 +147,7 @@ class Run:
             over,
             waiting,
             len(self.lab.properties),
+            unseen=tuple(f"{name} {story.ending}" for name, story in stories.items() if raised_at_once(story)),
             servers=self._servers(),
             attempts=attempts,
             effects={service: len(self.observer.effects_of(service)) for service in attempts},

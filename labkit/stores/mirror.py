@@ -7,6 +7,7 @@ Time cannot be set on a real server, so the clock ages it: every key's time to l
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
@@ -69,7 +70,8 @@ class Mirror:
             self._client = redis.Redis.from_url(url)
             self.comparison = Comparison(str(self._client.info("server")["redis_version"]))
         except (redis.RedisError, ValueError, OSError) as error:
-            raise LabError(f"there is no Redis server to replay on at {url}: {error}") from error
+            place = re.sub("//[^/@]*@", "//", url)  # without a password
+            raise LabError(f"there is no Redis server to replay on at {place}: {error}") from error
         self._prefix = Prefix(self._client)
         self.prefix = self._prefix.text
         self._connections: dict[tuple[str, int], Any] = {}
