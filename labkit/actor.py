@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import greenlet
 
 from labkit.errors import LabError, ScenarioError
-from labkit.source import Line, learners_line, raising_line
+from labkit.source import Line, error_in_one_line, learners_line, raising_line
 
 if TYPE_CHECKING:
     from labkit.process import Process
@@ -113,7 +113,7 @@ class Actor(greenlet.greenlet):  # type: ignore[misc]
         except (Exception, SystemExit, GeneratorExit) as error:
             if isinstance(error, LabError):
                 raise  # the lab's own complaint is for the learner, not an outcome of the worker
-            return Ending(_one_line(error), raising_line(error.__traceback__))
+            return Ending(error_in_one_line(error), raising_line(error.__traceback__))
         return Ending()
 
     def _refuse_what_has_not_run(self, result: object) -> None:
@@ -169,8 +169,3 @@ def current_actor() -> Actor | None:
         here.refuse_if_condemned()
         return here
     return None
-
-
-def _one_line(error: BaseException) -> str:
-    message = " ".join(str(error).split())
-    return type(error).__name__ + (f": {message}" if message else "")

@@ -58,10 +58,16 @@ def raising_line(trace: TracebackType | None) -> Line | None:
     return found
 
 
+def error_in_one_line(error: BaseException) -> str:
+    """What was raised: `KeyError: 'a'`, or the type alone when nothing more was said."""
+    message = " ".join(str(error).split())
+    return type(error).__name__ + (f": {message}" if message else "")
+
+
 def error_text(error: BaseException) -> str:
     """What was raised, and at which of the learner's lines, if at one: `KeyError: 'a' (f, line 3: x["a"])`."""
     where = raising_line(error.__traceback__)
-    return f"{type(error).__name__}: {error}" + (f" ({where})" if where else "")
+    return error_in_one_line(error) + (f" ({where})" if where else "")
 
 
 def _is_learners(frame: FrameType) -> bool:

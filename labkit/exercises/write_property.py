@@ -96,7 +96,7 @@ class WriteProperty(Exercise):
                 state_properties(lab, *handed)
             except LabError:
                 raise  # it says by itself what is wrong with a property
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise Slip(f"raised {error_text(error)}") from error
 
         return explore(scenario, max_states=MOST_STATES, max_seconds=MOST_SECONDS, **program.faults)

@@ -84,7 +84,7 @@ def _scenario(build: Callable[..., object], code: Callable[..., object]) -> Call
             build(lab, code)
         except LabError:
             raise  # it says by itself what is wrong with a worker or a property
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Slip(f"raised {error_text(error)}") from error
 
     return scenario

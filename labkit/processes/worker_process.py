@@ -17,7 +17,7 @@ from labkit.lab import Scenario
 from labkit.processes.journal import Journal
 from labkit.processes.live_lab import LiveLab, LiveWorld
 from labkit.processes.part import Part
-from labkit.source import raising_line
+from labkit.source import error_in_one_line, raising_line
 from labkit.stores.base import in_seconds
 
 _real_sleep = time.sleep
@@ -78,9 +78,7 @@ def _run(code: Callable[[], object], journal: Journal) -> None:
     except LabError:
         raise
     except BaseException as error:  # whatever it is, it ends the worker
-        message = " ".join(str(error).split())
-        text = type(error).__name__ + (f": {message}" if message else "")
-        journal.ended(text, raising_line(error.__traceback__))
+        journal.ended(error_in_one_line(error), raising_line(error.__traceback__))
     else:
         if hasattr(result, "__await__") or hasattr(result, "__anext__") or hasattr(result, "send"):
             raise ScenarioError("none of its code ran: workers are ordinary functions, without async and without yield")
