@@ -12,10 +12,11 @@ from typing import NamedTuple
 from labkit.budgets import BUDGET_OF, Budgets
 from labkit.contents import Holding, holdings
 from labkit.engine import UNLIMITED, Engine
-from labkit.errors import ScenarioError, ScheduleError
+from labkit.errors import ScheduleError
 from labkit.execution import Walk, why_not
 from labkit.interception import intercepted
 from labkit.lab import Scenario
+from labkit.properties import check_stated
 from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.search.every_schedule import explore
 from labkit.stores.base import in_seconds
@@ -183,9 +184,7 @@ class Play:
 
     def check_stated(self, name: str) -> None:
         """Raise `ScenarioError` when the scenario states no property of that name."""
-        stated = [prop.name for prop in self.properties]
-        if name not in stated:
-            raise ScenarioError(f"the scenario states no property {name!r}; it states {stated}")
+        check_stated(name, (prop.name for prop in self.properties))
 
     @property
     def is_over(self) -> bool:

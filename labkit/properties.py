@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from labkit.errors import LabError, PropertyError
+from labkit.errors import LabError, PropertyError, ScenarioError
 from labkit.source import raising_line
 
 
@@ -52,3 +52,10 @@ class Property:
             where = raising_line(error.__traceback__)
             message = f"property {self.name!r} raised {type(error).__name__}: {error}"
             raise PropertyError(message + (f", at {where}" if where else "")) from error
+
+
+def check_stated(name: str, properties: Iterable[str]) -> None:
+    """Raise `ScenarioError` when a scenario that states these properties states none of that name."""
+    stated = list(properties)
+    if name not in stated:
+        raise ScenarioError(f"the scenario states no property {name!r}; it states {stated}")

@@ -13,6 +13,7 @@ from tqdm import tqdm
 
 from labkit.cases import CASES, Case, Inexpressible, Result
 from labkit.errors import ScenarioError
+from labkit.trace import shorten
 
 TITLE = 58  # characters of a title in the table
 
@@ -48,7 +49,7 @@ def table(results: Iterable[Result | Inexpressible]) -> str:
     heads = ("id", "title", "broken", "length", "known", "s", "fixed", "states", "s")
     lines = ["{:8}{:{}}{:14}{:>7}{:>7}{:>6}  {:13}{:>9}{:>6}".format(*heads[:2], TITLE + 2, *heads[2:])]
     for row in rows:
-        start = f"{row['id']:8}{_short(row['title']):{TITLE + 2}}"
+        start = f"{row['id']:8}{shorten(row['title'], TITLE):{TITLE + 2}}"
         if "reason" in row:
             lines.append(f"{start}not expressible: {row['reason']}")
             continue
@@ -99,7 +100,3 @@ def _row(result: Result | Inexpressible) -> dict[str, Any]:
         "fixed_seconds": result.fixed.seconds,
         "as_told": result.is_as_told,
     }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= TITLE else text[: TITLE - 1] + "…"

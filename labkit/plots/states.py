@@ -16,11 +16,12 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 
 from labkit import Choice, Schedule, explore
-from labkit.errors import ScenarioError, ScheduleError
+from labkit.errors import ScheduleError
 from labkit.lab import Scenario
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import CHARACTER, DARK_ALARM, DASHES, INK, PAPER, QUIET, WIDEST, look
+from labkit.properties import check_stated
 from labkit.search.state_space import Edge, Node, StateSpace, state_space
 from labkit.trace import shorten
 
@@ -55,8 +56,8 @@ def state_graph(
     space = state_space(scenario, most=MOST_STATES, seed=seed, **budgets)
     if schedule is None:
         verdict = explore(scenario, seed=seed, **budgets)
-        if property is not None and property not in verdict.properties:
-            raise ScenarioError(f"the scenario states no property {property!r}; it states {list(verdict.properties)}")
+        if property is not None:
+            check_stated(property, verdict.properties)
         found = next((trace for name, trace in verdict.violations.items() if property in (None, name)), None)
         schedule = found.schedule if found is not None else ""
     wanted = Schedule.parse(schedule)

@@ -10,6 +10,7 @@ from labkit.engine import Engine, State
 from labkit.errors import ScenarioError
 from labkit.interception import intercepted
 from labkit.lab import Scenario
+from labkit.properties import check_stated
 from labkit.stores.clock import ClockWasRead
 
 Seen = TypeVar("Seen")
@@ -49,8 +50,7 @@ def asked_for(engine: Engine, name: str | None) -> frozenset[str]:
         raise ScenarioError("the scenario states no property, so there is nothing to draw: add `lab.always(…)`")
     if name is None:
         return frozenset(known)
-    if name not in known:
-        raise ScenarioError(f"the scenario states no property {name!r}; it states {known}")
+    check_stated(name, known)
     return frozenset([name])
 
 
