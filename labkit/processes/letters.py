@@ -13,6 +13,7 @@ import redis
 
 from labkit.errors import LabError, ScenarioError
 from labkit.processes.part import Part
+from labkit.stores.prefixing import as_bytes
 from labkit.stores.services import Call
 from labkit.stores.sql import Result
 
@@ -39,7 +40,7 @@ class Letters:
 
     def all(self) -> list[bytes]:
         """Those that are there."""
-        return [_bytes(key) for key in self.client.scan_iter(match=f"{self._prefix}*", count=1_000)]
+        return [as_bytes(key) for key in self.client.scan_iter(match=f"{self._prefix}*", count=1_000)]
 
     def burn(self) -> None:
         """Remove them all."""
@@ -93,10 +94,6 @@ def unpacked_call(text: str | bytes) -> tuple[str, str, bool, Call, str]:
     """A request to a service from its text."""
     number, service, deduplicates, key, idempotency_key, fields, worker = json.loads(text)
     return number, service, deduplicates, Call(key, idempotency_key, tuple(map(tuple, fields))), worker
-
-
-def _bytes(word: Any) -> bytes:
-    return word if isinstance(word, bytes) else str(word).encode()
 
 
 def _plain(reply: Any) -> Any:

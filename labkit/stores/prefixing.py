@@ -86,7 +86,7 @@ class Prefix:
         self.text = text or f"labkit:{uuid.uuid4().hex[:12]}:".encode()
         self._client, self._loads = client, loads
         described: dict[str | bytes, dict[str, Any]] = client.command()  # type: ignore[assignment]
-        self._commands = {_bytes(name).upper(): about for name, about in described.items()}
+        self._commands = {as_bytes(name).upper(): about for name, about in described.items()}
 
     def put_on(self, command: Command) -> Command:
         """The command, about the lab's keys and channels only; `LabError` when it is about more than those."""
@@ -142,10 +142,10 @@ class Prefix:
 
     def made(self) -> Iterator[bytes]:
         """Every key with the prefix that the server has."""
-        yield from map(_bytes, self._client.scan_iter(match=self.text + b"*", count=1_000))
+        yield from map(as_bytes, self._client.scan_iter(match=self.text + b"*", count=1_000))
 
     def _movable_key_places(self, command: Command) -> list[int]:
-        keys = [_bytes(key) for key in self._client.command_getkeys(*command)]
+        keys = [as_bytes(key) for key in self._client.command_getkeys(*command)]
         for start in range(1, len(command) - len(keys) + 1):
             for step in (1, 2):  # MSET has a value after each key
                 places = list(range(start, start + step * len(keys), step))
@@ -170,7 +170,7 @@ class Prefix:
         return command
 
     def _sha_of(self, text: bytes) -> bytes:
-        return _bytes(self._client.script_load(text)) if self._loads else hashlib.sha1(text).hexdigest().encode()
+        return as_bytes(self._client.script_load(text)) if self._loads else hashlib.sha1(text).hexdigest().encode()
 
 
 def _looks_elsewhere(word: bytes, pattern: bytes) -> bool:
@@ -178,5 +178,6 @@ def _looks_elsewhere(word: bytes, pattern: bytes) -> bool:
     return word.upper() in (b"BY", b"GET") and pattern.lower() not in (b"nosort", b"#")
 
 
-def _bytes(word: Any) -> bytes:
+def as_bytes(word: Any) -> bytes:
+    """A word of a reply, also when its client decodes them."""
     return word if isinstance(word, bytes) else str(word).encode()
