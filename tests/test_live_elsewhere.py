@@ -134,7 +134,7 @@ def test_a_worker_that_has_joined_waits_for_longer_than_its_client_lets_one_requ
 
 
 def test_a_worker_that_has_joined_ends_when_its_run_is_gone(redis_url):
-    with waiting_for_its_run(redis_url, "run6") as (process, letters):
+    with waiting_for_its_run(redis_url, "run8") as (process, letters):
         letters.burn()
         assert process.wait(timeout=60) == -signal.SIGTERM
 

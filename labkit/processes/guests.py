@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 from labkit.errors import LabError
-from labkit.processes.letters import Letters, packed_tape, unpacked_call
+from labkit.processes.letters import ALIVE, Letters, packed_tape, unpacked_call
 from labkit.processes.part import Part
 
 
@@ -68,11 +68,11 @@ class Guests:
         gone = self._letters.read(f"gone:{name}")
         return (time.time_ns(), -signal.SIGKILL) if gone is None else (gone, 0)
 
-    def stop(self, grace: float) -> None:
+    def stop(self) -> None:
         """Tell those that are left that the run is over, and serve them until they are gone."""
         if self.names:
             self._letters.client.delete(self._letters.key("tape"))
-        until = time.monotonic() + grace
+        until = time.monotonic() + ALIVE  # the last sign of one that says no more has ended by then
         while self.alive() and time.monotonic() < until:
             self.serve()
             time.sleep(0.05)

@@ -25,7 +25,7 @@ from labkit.stores.services import Call
 
 _sleep = time.sleep
 _BEAT = 1.0  # seconds between two signs of life
-_PATIENCE = 2  # seconds from SIGTERM to SIGKILL when the run is over; the run waits a little longer
+_PATIENCE = 2  # seconds from SIGTERM to SIGKILL when the run is over
 
 
 class RedisSink:
@@ -136,6 +136,7 @@ def _give_signs_of_life(letters: Letters, name: str) -> None:
             _sleep(_BEAT)
         letters.client.expire(alive, _PATIENCE)
         os.kill(os.getpid(), signal.SIGTERM)
+        letters.client.expire(alive, 2 * _PATIENCE)  # SIGTERM has not ended it: the run is to wait until SIGKILL has
         _sleep(_PATIENCE)
         os.kill(os.getpid(), signal.SIGKILL)
 

@@ -29,7 +29,7 @@ from labkit.processes.live_trace import LiveTrace
 from labkit.processes.merging import Story, merged, story_of
 from labkit.processes.observing import Observer
 from labkit.processes.part import Part
-from labkit.processes.running import GRACE, Crew, Exit, started_later, steps_that_end
+from labkit.processes.running import Crew, Exit, started_later, steps_that_end
 
 TICK = 0.02  # seconds between two looks at what is due
 SETTLE = 2.0  # seconds that `forever` workers have when all others have ended
@@ -75,7 +75,7 @@ class Run:
                 crew.stop()
         finally:
             crew.close()
-            self.guests.stop(2 * GRACE)
+            self.guests.stop()
         return self._trace(crew, faults, start, over, waiting)
 
     def _close_databases(self) -> None:
