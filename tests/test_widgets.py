@@ -376,14 +376,6 @@ def test_a_widget_about_nothing_is_refused(make, why):
         make()
 
 
-def test_what_is_no_answer_of_a_quiz_is_no_try():
-    quiz = Quiz([("Why?", {"chance": "Chance repeats nothing.", "order": "Yes."}, "order")])
-    for number, answer in ((0, "order"), (2, "order"), (1, "luck")):
-        with pytest.raises(LabError, match=r"there (is|are)"):
-            quiz.answer(number, answer)
-    assert quiz.tries == [[]]
-
-
 def test_large_numbers_are_told_apart(capsys):
     guess = Prediction("How many?")
     guess.answer("12,345,678,901")

@@ -10,7 +10,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import redis
 
@@ -125,9 +124,13 @@ def redis_server_or_none() -> Iterator[str | None]:
 
 def _ends_when_this_process_is_gone(pid: int) -> subprocess.Popen[bytes]:
     """A shell that waits for the end of its input, which comes however this process ends, and then ends another."""
-    command = ["sh", "-c", f"read -r nothing; kill {pid}"]
-    quiet: Any = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **quiet)
+    return subprocess.Popen(
+        ["sh", "-c", f"read -r nothing; kill {pid}"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _free_port() -> int:
