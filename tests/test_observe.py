@@ -229,6 +229,14 @@ def test_time_in_which_three_workers_have_a_job_is_counted_once():
     assert "100 s of it by two at once" in waterfall(works).alt
 
 
+@pytest.mark.parametrize(
+    ("microseconds", "told"), [(999_600, "1 s"), (999_400, "999 ms"), (999_700_000, "1,000 s"), (12_000_000, "12 s")]
+)
+def test_how_long_a_span_took_is_told_without_an_exponent(microseconds, told):
+    picture = waterfall([Span("order", "CONSUMER", "A", 1, 0, 0, microseconds)])
+    assert told in {text.get_text() for text in picture.figure.axes[0].texts}
+
+
 def test_the_waterfall_marks_what_was_cut_off_and_shades_what_two_did_at_once(incident, killed):
     lost = next(span for span in killed.spans() if span.lost and span.kind == "CONSUMER")
     cut = killed.spans().of_job(lost.attributes["messaging.message.id"]).waterfall()

@@ -74,3 +74,8 @@ class Picture:
 def as_twin(text: str) -> str:
     """A text twin as HTML, closed until it is asked for."""
     return f"<details><summary>The same as text</summary><pre>{html.escape(text)}</pre></details>"
+
+
+def rounded(number: float) -> str:
+    """A number to three figures, or whole when that has more: `0.0125`, `99.9`, `1,000`, `12,346`."""
+    return f"{number:.3g}" if number < 999.5 else f"{number:,.0f}"

@@ -11,7 +11,7 @@ from matplotlib.patches import Rectangle
 
 from labkit.observe.span import Span
 from labkit.plots.canvas import canvas, write
-from labkit.plots.figure import Picture, as_twin
+from labkit.plots.figure import Picture, as_twin, rounded
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
 from labkit.stores.base import in_seconds
 
@@ -152,9 +152,7 @@ def _took(span: Span) -> str:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 1_000 else f"{seconds:.0f} s"
+    return f"{rounded(seconds * 1e3)} ms" if seconds < 0.9995 else f"{rounded(seconds)} s"
 
 
 def _draw(axes: Axes, span: Span, scale: _Scale, y: float, index: int) -> None:

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from labkit.plots.canvas import canvas, write
-from labkit.plots.figure import Picture, as_twin
+from labkit.plots.figure import Picture, as_twin, rounded
 from labkit.plots.style import BLUE, CHARACTER, FAINT, FONT_SIZE, INK, MONOSPACE, PAPER, QUIET, VERMILLION
 from labkit.workers import Tuning, log_normal, percentile, tune
 
@@ -168,9 +168,9 @@ def _told(rows: Sequence[Tuning], marked: Tuning | None) -> list[str]:
             told.append(f"{name} a heartbeat, every timeout here has more than {FEW:g} duplicate in 1,000 jobs.")
     if marked is not None:
         told.append(
-            f"{_seconds(marked.timeout)}: without a heartbeat {_count(marked.duplicates)} duplicates in 1,000 jobs, "
+            f"{_seconds(marked.timeout)}: without a heartbeat {rounded(marked.duplicates)} duplicates in 1,000 jobs, "
             f"and {_seconds(marked.recovery)} until the job of a crashed worker goes on; with one "
-            f"{_count(marked.duplicates_with_heartbeat)}, and {_seconds(marked.recovery_with_heartbeat)}."
+            f"{rounded(marked.duplicates_with_heartbeat)}, and {_seconds(marked.recovery_with_heartbeat)}."
         )
     return told
 
@@ -187,8 +187,4 @@ def _text(rows: Sequence[Tuning], p50: float, p95: float, told: Sequence[str]) -
 
 
 def _seconds(value: float) -> str:
-    return f"{_count(value)} s"
-
-
-def _count(value: float) -> str:
-    return f"{value:.3g}" if value < 999.5 else f"{value:,.0f}"
+    return f"{rounded(value)} s"
