@@ -13,9 +13,10 @@ import labkit
 from labkit import LabError
 from labkit.incidents.causes import ROOT_CAUSES
 from labkit.observe import Rule, alerts, load_rules, metrics
+from labkit.observe.alerting import Alerts
 from labkit.observe.evaluation import evaluate, increase
 from labkit.observe.promql import PromQLError, metric_names, parse, seconds
-from labkit.observe.rules import active
+from labkit.observe.rules import Alert, active
 from labkit.observe.series import Series
 from labkit.plots.style import ALARM_PAPER, DARK_ALARM
 from tests import promtool
@@ -97,6 +98,13 @@ def test_a_file_without_a_rule_has_a_timeline_on_which_nothing_fires(tmp_path):
     picture = alerts(ROOT_CAUSES["nothing"].run(), rules=tmp_path / "none.yml").timeline()
     assert_readable(picture)
     assert picture.alt == "Alert timeline of 0 rules. No alert fires."
+
+
+def test_an_alert_that_fires_after_weeks_has_its_second_in_the_table_and_in_the_picture():
+    rule, late = load_rules()[0], 1_209_615.0
+    one = Alerts((rule,), {rule.name: [Alert(rule.name, (), late - 5, late, late + 5, 1)]}, Series({}), (), late + 5)
+    assert one.table().splitlines()[1].split()[1:5] == ["1209615", "s", "1209620", "s"]
+    assert f"Fires: {rule.name} from 1209615 s." in one.timeline().alt
 
 
 def test_what_happened_to_workers_is_marked_at_its_time_with_its_word(found):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.observe.record import Record, records
 from labkit.observe.rules import Alert, Rule, load_rules, states
 from labkit.observe.series import Series, scraped
+from labkit.stores.base import in_seconds
 from labkit.trace import Trace
 
 if TYPE_CHECKING:
@@ -56,9 +57,9 @@ class Alerts:
         """The alerts as text: a row for each rule."""
         rows = [("alert", "fires from", "to", "highest", "look at")]
         for rule in self.rules:
-            found = [alert for alert in self.states[rule.name] if alert.fired is not None]
-            for alert in found:
-                rows.append((rule.name, f"{alert.fired:g} s", f"{alert.until:g} s", f"{alert.value:.3g}", rule.look))
+            found = [(alert.fired, alert) for alert in self.states[rule.name] if alert.fired is not None]
+            for fired, alert in found:
+                rows.append((rule.name, in_seconds(fired), in_seconds(alert.until), f"{alert.value:.3g}", rule.look))
             if not found:
                 pending = "pending only" if self.states[rule.name] else "silent"
                 rows.append((rule.name, pending, "", "", ""))

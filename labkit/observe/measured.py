@@ -12,6 +12,7 @@ from labkit.observe.meter import Meter
 from labkit.observe.promql import parse
 from labkit.observe.record import Record, records
 from labkit.observe.series import EVERY, OFFSET, Series, scraped
+from labkit.stores.base import in_seconds
 from labkit.trace import Trace
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class Metrics:
         columns = [self.over_time(expression, every) for expression in expressions.values()]
         rows = [["time", *(name.replace("_", " ") for name in expressions)]]
         for points in zip(*columns, strict=True):
-            rows.append([f"{points[0][0]:g} s", *(f"{value:.4g}" for _, value in points)])
+            rows.append([in_seconds(points[0][0]), *(f"{value:.4g}" for _, value in points)])
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
         return "\n".join(lines)

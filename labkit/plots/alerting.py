@@ -13,6 +13,7 @@ from labkit.observe.rules import Alert
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET
+from labkit.stores.base import in_seconds
 
 WIDTH, ROW, BAR, MARGIN, STRIP = 8.6, 0.34, 0.2, 0.2, 0.19  # inches
 STEPS = (10, 30, 60, 120, 300, 600, 1_800, 3_600)  # seconds between two ticks
@@ -102,7 +103,7 @@ def _draw(axes: Axes, alert: Alert, y: float, left: float, inches: float) -> Non
         bar = Rectangle((left + start * inches, y - BAR / 2), room, BAR, facecolor=face, edgecolor=edge, zorder=2)
         bar.set_hatch("" if firing else "////")
         axes.add_patch(bar)
-        label = f"{start:g} s"
+        label = in_seconds(start)
         if not firing:
             continue
         if CHARACTER * (len(label) + 1) <= room:
@@ -124,5 +125,5 @@ def _told(found: Alerts) -> str:
     """What the picture shows, in a sentence or two."""
     if not found.fired:
         return "No alert fires."
-    fired = ", ".join(f"{name} from {seconds:g} s" for name, seconds in found.fired.items())
+    fired = ", ".join(f"{name} from {in_seconds(seconds)}" for name, seconds in found.fired.items())
     return f"Fires: {fired}. Silent: {', '.join(found.silent) or 'none'}."
