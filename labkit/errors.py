@@ -15,6 +15,12 @@ class LabError(Exception):
         super().__init__(*args)
         witness(self)
 
+    @property
+    def sentence(self) -> str:
+        """What it says, with a full stop unless it ends with one or with a question mark."""
+        said = str(self)
+        return said if said.endswith((".", "?")) else f"{said}."
+
     def __reduce__(self) -> tuple[Callable[..., LabError], tuple[object, ...]]:
         return _from_another_process, (type(self), *self.args)
 

@@ -144,6 +144,18 @@ def test_an_error_that_is_no_complaint_of_the_lab_is_shown_with_its_line():
     assert stepper.message.startswith("ZeroDivisionError: division by zero (<lambda>, line ")
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"), [("no step is left", "no step is left."), ("Mend it.", "Mend it."), ("Who?", "Who?")]
+)
+def test_a_complaint_of_the_lab_is_one_sentence(said, shown):
+    def complain():
+        raise LabError(said)
+
+    stepper = Stepper(two_handlers)
+    stepper.guarded(complain)()
+    assert stepper.message == shown
+
+
 def test_words_of_a_learner_are_no_markup():
     def scenario(lab):
         lab.worker("A", lambda r: r.set("<b>k</b>", "<i>"), lab.redis())

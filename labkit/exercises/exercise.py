@@ -158,8 +158,7 @@ class Exercise:
         try:
             return self.judge(*attempt)
         except LabError as error:
-            said = str(error)
-            return Answer(False, f"This could not be searched: {said}{'' if said.endswith(('.', '?')) else '.'}")
+            return Answer(False, f"This could not be searched: {error.sentence}")
         except Exception as error:  # a check never raises into the notebook
             return Answer(
                 False, f"The check itself failed with {type(error).__name__}: {error}. This is a bug of the lab."

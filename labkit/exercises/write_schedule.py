@@ -48,7 +48,7 @@ class WriteSchedule(Exercise):
             chosen = Schedule.parse(schedule) if isinstance(schedule, str) else schedule
             trace = replay(self.scenario, chosen)
         except ScheduleError as error:
-            return Answer(False, f"This order cannot be: {error}.")
+            return Answer(False, f"This order cannot be: {error.sentence}")
         other = next((choice for choice in chosen if choice.is_fault and choice.kind != "crash"), None)
         if other is not None:
             return Answer(False, f"Your order has `{other}` in it. That fault may not happen here.", None, trace)

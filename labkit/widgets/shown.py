@@ -158,5 +158,5 @@ def label(words: str) -> ipw.HTML:
 
 def _complaint(error: Exception) -> str:
     if isinstance(error, LabError):
-        return f"{str(error).rstrip('.')}."
+        return error.sentence
     return error_text(error)
