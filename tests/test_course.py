@@ -160,6 +160,16 @@ def test_a_folder_that_cannot_be_written_in_is_told_and_mine_stays(folder, monke
     assert (folder / FIRST).read_text() == "mine"
 
 
+def test_a_copy_that_broke_off_is_not_left_beside_mine(folder, monkeypatch):
+    def refuses(*_):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", refuses)
+    with pytest.raises(CourseError, match="it is as it was"):
+        reset(NUMBER, folder)
+    assert list(folder.glob("*.mine-*")) == []
+
+
 def test_a_notebook_that_is_gone_comes_back(folder):
     (folder / FIRST).unlink()
     assert reset(NUMBER, folder) == (folder / FIRST, folder / FIRST)

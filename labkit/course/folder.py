@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -86,6 +87,8 @@ def _keep(path: Path) -> Path:
         except FileExistsError:
             continue
         except OSError as error:
+            with suppress(OSError):
+                aside.unlink()  # else half of a copy would look like one that was kept
             raise CourseError(f"{path} cannot be kept as {aside.name} ({error.strerror}); it is as it was") from error
         return aside
     raise AssertionError("numbers do not end")
