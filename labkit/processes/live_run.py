@@ -69,8 +69,8 @@ def live(
     elsewhere: workers that run on another machine and join with `python -m labkit worker`; they must reach the server.
     run_id: the name by which they find the run, of letters and digits; a new one if None.
 
-    Raises `LabError` when a server is missing, `ScenarioError` on what is no scenario, fault or time, and what the
-    scenario itself raises.
+    Raises `LabError` when a server is missing or has keys of a run of that name already, `ScenarioError` on what is no
+    scenario, fault or time, and what the scenario itself raises.
     """
     _check(scenario, seconds)
     with ExitStack() as stack:
