@@ -6,9 +6,8 @@ from typing import Any, NamedTuple
 
 from labkit.engine import Engine, State
 from labkit.frames import LONGEST_VALUE
-from labkit.stores.base import in_one_line, in_seconds
 from labkit.stores.sql import SqlDatabase
-from labkit.trace import shorten
+from labkit.words import in_one_line, in_seconds, shorten
 
 MOST_ROWS = 8
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from labkit.engine import Engine, Move, State
 from labkit.moment import JUMP, LOST, SIGNAL, Moment
-from labkit.stores.base import in_seconds
 from labkit.trace import Event
+from labkit.words import in_seconds
 
 
 def event_of(engine: Engine, before: State, move: Move, number: int) -> Event:

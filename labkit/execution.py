@@ -15,9 +15,9 @@ from labkit.interception import MICROSECONDS, intercepted
 from labkit.lab import Scenario
 from labkit.machine import DEAD, FINISHED
 from labkit.schedule import Choice, Schedule
-from labkit.stores.base import in_seconds
 from labkit.stores.mirror import Mirror
 from labkit.trace import Event, Trace, Violation
+from labkit.words import in_seconds
 
 # More steps than any scenario of the lab takes; a worker that polls for ever must not run for ever.
 MOST_STEPS = 10_000

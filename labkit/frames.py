@@ -14,7 +14,7 @@ from typing import NamedTuple
 import redis
 
 from labkit.source import is_learners_module
-from labkit.trace import shorten
+from labkit.words import shorten
 
 LONGEST_VALUE, MOST_ITEMS, DEEPEST = 60, 5, 2
 _PLAIN = (type(None), bool, int, float, str, bytes)  # and no kinds of them, whose `repr` may be a learner's code

@@ -19,9 +19,9 @@ from labkit.lab import Scenario
 from labkit.properties import check_stated
 from labkit.schedule import FAULTS, Choice, Schedule
 from labkit.search.every_schedule import explore
-from labkit.stores.base import in_seconds
 from labkit.trace import Event, Trace
 from labkit.verdict import Verdict
+from labkit.words import in_seconds
 from labkit.worker_view import WorkerView, at_line, look_at_worker
 
 ENOUGH_STATES = 20_000  # to look for the shortest way; a learner waits for it

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from labkit.actor import Ending
 from labkit.schedule import Choice, Schedule
 from labkit.source import Line
-from labkit.stores.base import in_seconds
+from labkit.words import in_seconds, shorten
 
 if TYPE_CHECKING:
     from labkit.observe.measured import Metrics
@@ -222,16 +222,6 @@ class Trace:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         """In a notebook, the picture; a trace too long to be looked at is shown as text."""
         return self.lanes()._repr_mimebundle_() if len(self.events) <= MOST_DRAWN else {"text/plain": self.table()}
-
-
-def shorten(text: str, most: int) -> str:
-    """A text cut to a number of characters, with an ellipsis when something is missing."""
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def steps(count: int) -> str:
-    """So many steps, in words."""
-    return f"{count} {'step' if count == 1 else 'steps'}"
 
 
 def _process(actor: str) -> str:

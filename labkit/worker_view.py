@@ -9,8 +9,7 @@ from labkit.execution import Walk
 from labkit.frames import Frame, frames_of, function_of
 from labkit.machine import DEAD, FINISHED
 from labkit.process import MAIN
-from labkit.stores.base import in_seconds
-from labkit.trace import shorten
+from labkit.words import in_seconds, shorten
 
 LONGEST_STEP = 200  # characters of what a worker does next
 

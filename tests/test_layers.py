@@ -46,7 +46,7 @@ ALLOWED = {
     *(("labkit.incidents.evidence_base", f"labkit.plots.{name}") for name in ("figure", "deploy")),
     *(("labkit.observe.alerting", f"labkit.plots.{name}") for name in ("figure", "alerting")),
 }
-GROUND = {"errors", "source", "schedule", "watchdog", "actor", "process", "threads", "interception"}
+GROUND = {"errors", "source", "schedule", "watchdog", "actor", "process", "threads", "interception", "words"}
 
 
 def layer(module):

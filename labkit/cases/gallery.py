@@ -13,7 +13,7 @@ from tqdm import tqdm
 
 from labkit.cases import CASES, Case, Inexpressible, Result
 from labkit.errors import ScenarioError
-from labkit.trace import shorten
+from labkit.words import shorten
 
 TITLE = 58  # characters of a title in the table
 

@@ -11,7 +11,7 @@ from IPython.display import display
 from labkit.trace import Trace
 from labkit.verdict import Verdict
 from labkit.widgets import Stepper
-from labkit.widgets.shown import Shown, button
+from labkit.widgets.shown import Shown, bar, button
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Steppable(Shown):
         self.words = ipw.HTML(answer._repr_html_())
         tooltip = "Open this execution in a stepper; redo leads through."
         self.opener = button("Step through it", self.guarded(self._open), tooltip=tooltip)
-        self.show(self.words, self.opener, self.status)
+        self.show(self.words, bar([self.opener]), self.status)
 
     def _open(self) -> None:
         self.show(self.words, Stepper.of(self.trace).view)

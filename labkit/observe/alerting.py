@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from labkit.observe.record import Record, records
 from labkit.observe.rules import Alert, Rule, load_rules, states
 from labkit.observe.series import Series, scraped
-from labkit.stores.base import in_seconds
 from labkit.trace import Trace
+from labkit.words import in_seconds
 
 if TYPE_CHECKING:
     from labkit.plots.figure import Picture

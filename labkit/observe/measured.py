@@ -12,8 +12,8 @@ from labkit.observe.meter import Meter
 from labkit.observe.promql import parse
 from labkit.observe.record import Record, records
 from labkit.observe.series import EVERY, OFFSET, Series, scraped
-from labkit.stores.base import in_seconds
 from labkit.trace import Trace
+from labkit.words import in_seconds
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

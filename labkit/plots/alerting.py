@@ -13,7 +13,7 @@ from labkit.observe.rules import Alert
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET
-from labkit.stores.base import in_seconds
+from labkit.words import in_seconds
 
 WIDTH, ROW, BAR, MARGIN, STRIP = 8.6, 0.34, 0.2, 0.2, 0.19  # inches
 STEPS = (10, 30, 60, 120, 300, 600, 1_800, 3_600)  # seconds between two ticks

@@ -20,7 +20,7 @@ from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
 from labkit.plots.timeline import Job, Mark, Timeline, timeline
-from labkit.stores.base import in_seconds
+from labkit.words import in_seconds
 
 WIDTH, BAR, STRIP, GAP, MARGIN = 7.4, 0.28, 0.19, 0.2, 0.25  # inches
 TICK = 0.75  # inches between two ticks, at least

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from labkit.errors import ScenarioError
 from labkit.plots.canvas import area, canvas, symbol, write
 from labkit.plots.style import CHARACTER, INK, QUIET, WIDEST, Shade, look
-from labkit.trace import shorten
+from labkit.words import shorten
 
 Point = tuple[int, int]
 

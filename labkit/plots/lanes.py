@@ -38,7 +38,8 @@ from labkit.plots.style import (
     QUIET,
     look,
 )
-from labkit.trace import Event, Trace, shorten, steps
+from labkit.trace import Event, Trace
+from labkit.words import shorten, steps
 
 MOST_IN_ALT = 300  # characters of a step in the alternative text
 LISTED_IN_ALT = 15  # longer traces are summarised in the alternative text

@@ -10,8 +10,8 @@ import textwrap
 
 from labkit.plots.intervals import Interval, intervals
 from labkit.plots.style import CHARACTER, WIDEST, look
-from labkit.stores.base import in_one_line
-from labkit.trace import Event, Trace, shorten
+from labkit.trace import Event, Trace
+from labkit.words import in_one_line, shorten
 
 # Inches.
 ROW, HEADER, GUTTER, PADDING, BAR = 0.27, 0.5, 1.12, 0.2, 0.075

@@ -17,7 +17,7 @@ from labkit.plots.figure import Picture, as_twin
 from labkit.plots.grid import Entry, Grid, Point, as_letters, sentence
 from labkit.plots.style import ABSENT, CALM, INK, PAPER, UNSURE, WORSE, WORST
 from labkit.search.progress_map import BROKEN, DEPENDS, DOOMED, OPEN, ProgressMap, progress_map
-from labkit.trace import steps
+from labkit.words import steps
 
 UNREACHED = "unreached"
 SHADES = {BROKEN: WORST, DOOMED: WORSE, DEPENDS: UNSURE, OPEN: CALM, UNREACHED: ABSENT}

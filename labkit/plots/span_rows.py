@@ -13,7 +13,7 @@ from labkit.observe.span import Span
 from labkit.plots.canvas import canvas, write
 from labkit.plots.figure import Picture, as_twin, rounded
 from labkit.plots.style import ALARM_PAPER, CHARACTER, DARK_ALARM, FAINT, INK, PAPER, QUIET, look
-from labkit.stores.base import in_seconds
+from labkit.words import in_seconds
 
 WIDTH, ROW, BAR, MARGIN = 8.6, 0.24, 0.15, 0.2  # inches
 MOST_ROWS = 60

@@ -23,7 +23,7 @@ from labkit.plots.figure import Picture, as_twin
 from labkit.plots.style import CHARACTER, DARK_ALARM, DASHES, INK, PAPER, QUIET, WIDEST, look
 from labkit.properties import check_stated
 from labkit.search.state_space import Edge, Node, StateSpace, state_space
-from labkit.trace import shorten
+from labkit.words import shorten
 
 MOST_STATES = 150
 SWEEPS = 8  # of ordering, downwards and upwards in turn

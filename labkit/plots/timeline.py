@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from labkit.plots.intervals import intervals
-from labkit.stores.base import in_one_line
 from labkit.trace import Event, Trace
+from labkit.words import in_one_line
 
 WINDOW = (60, 180)  # seconds after a deploy in which a visibility timeout of a minute or two brings jobs back
 

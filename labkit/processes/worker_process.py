@@ -18,7 +18,7 @@ from labkit.processes.journal import Journal
 from labkit.processes.live_lab import LiveLab, LiveWorld
 from labkit.processes.part import Part
 from labkit.source import error_in_one_line, raising_line
-from labkit.stores.base import in_seconds
+from labkit.words import in_seconds
 
 _real_sleep = time.sleep
 

@@ -49,16 +49,6 @@ class Description:
     costs: int = 1
 
 
-def in_one_line(text: str) -> str:
-    """A learner's text as it can stand in a line: with line breaks and control characters as Python writes them."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
-def in_seconds(seconds: float) -> str:
-    """A time for people, to the microsecond, without needless zeros: `1209600.5 s`."""
-    return f"{seconds:.6f}".rstrip("0").rstrip(".") + " s"
-
-
 class Store(Protocol):
     """One shared thing. Its states are numbered by content, so that equal contents have equal numbers.
 

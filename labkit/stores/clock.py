@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from labkit.stores.base import FOR_EVER, Description, Outcome, in_seconds
+from labkit.stores.base import FOR_EVER, Description, Outcome
+from labkit.words import in_seconds
 
 
 class ClockWasRead(BaseException):  # not an Exception: a property that catches those must not catch it

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from labkit.stores.base import FOR_EVER, Description, in_one_line
+from labkit.stores.base import FOR_EVER, Description
 from labkit.stores.scripts import script_text, script_title
+from labkit.words import in_one_line
 
 Command = tuple[bytes, ...]
 

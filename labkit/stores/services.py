@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from labkit.stores.base import Description, Interned, Outcome, in_one_line
+from labkit.stores.base import Description, Interned, Outcome
+from labkit.words import in_one_line
 
 READY_MADE = ("mail", "events")  # services that every lab has
 _VERB = {"mail": "send", "events": "publish"}

@@ -11,7 +11,8 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from labkit.stores.base import FOR_EVER, Description, Interned, Outcome, in_one_line
+from labkit.stores.base import FOR_EVER, Description, Interned, Outcome
+from labkit.words import in_one_line
 
 # A table as plain data: its name, and its rows with their row ids. Schema statements come first.
 Content = tuple[tuple[str, ...], tuple[tuple[str, tuple[Any, ...]], ...]]

@@ -6,10 +6,11 @@ import html
 
 import ipywidgets as ipw
 
-from labkit.trace import Trace, steps
+from labkit.trace import Trace
 from labkit.verdict import Verdict
 from labkit.widgets.shown import LIVE, Shown, static
 from labkit.widgets.stepper import Stepper
+from labkit.words import steps
 
 
 class Browser(Shown):

@@ -16,9 +16,9 @@ from labkit.play import Play
 from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import Choice, Schedule
 from labkit.search.every_schedule import explore
-from labkit.trace import shorten
 from labkit.widgets.marks import dye, glyph
 from labkit.widgets.shown import LIVE, Shown, bar, button, static
+from labkit.words import shorten
 
 MOST_SHUFFLES = 50
 MOST_CHARACTERS = 120  # of a step on its card

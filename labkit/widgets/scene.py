@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from labkit.frames import Frame
 from labkit.play import Play
 from labkit.plots.page import TITLES
-from labkit.stores.base import in_seconds
 from labkit.widgets.marks import color, glyph
+from labkit.words import in_seconds
 from labkit.worker_view import WorkerView
 
 MOST_LINES, AROUND = 24, 9

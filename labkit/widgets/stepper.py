@@ -14,12 +14,12 @@ from labkit.lab import Scenario
 from labkit.play import Play
 from labkit.plots.lanes_svg import lanes_svg
 from labkit.schedule import FAULTS, Choice, Schedule
-from labkit.stores.base import in_seconds
-from labkit.trace import MOST_DRAWN, Event, Trace, shorten, steps
+from labkit.trace import MOST_DRAWN, Event, Trace
 from labkit.verdict import Verdict
 from labkit.widgets.marks import dye, label_of, meaning_of
 from labkit.widgets.scene import scene
 from labkit.widgets.shown import LIVE, Shown, bar, button, label, static
+from labkit.words import in_seconds, shorten, steps
 
 MOST_SAID = 120  # characters of a command, and of its reply
 NO_STEP = '<div class="lk-empty">The lane diagram grows here, with each step that you choose.</div>'
