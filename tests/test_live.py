@@ -504,11 +504,15 @@ def test_what_a_run_made_is_gone_when_it_is_told_to_end_midway(redis_url, number
     server, path = redis.Redis.from_url(redis_url), os.environ["PATH"]
     command = [sys.executable, "-m", "labkit", "live", "tests.live_scenarios:endless", "--redis-url", redis_url]
     with subprocess.Popen(
-        command, cwd=ROOT, env={"TMPDIR": str(tmp_path), "PATH": path}, stderr=subprocess.DEVNULL
+        command,
+        cwd=ROOT,
+        env={"TMPDIR": str(tmp_path), "PATH": path},
+        stderr=subprocess.DEVNULL,
+        preexec_fn=hear_ctrl_c,
     ) as process:
         until(lambda: server.keys("*:begun"))
         process.send_signal(number)
-        assert process.wait(timeout=30) == -number
+        assert process.wait(timeout=60) == -number
     assert server.keys("*") == []
     assert list(tmp_path.iterdir()) == []
 
@@ -622,7 +626,8 @@ def test_a_run_leaves_no_file_open(redis_url):
 def test_after_a_real_ctrl_c_a_run_removes_what_it_made(redis_url):
     client = redis.Redis.from_url(redis_url)
     command = [sys.executable, "-m", "labkit", "live", "tests.live_scenarios:waits_for_ever", "--redis-url", redis_url]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, cwd=ROOT, start_new_session=True) as process:
+    how = {"stderr": subprocess.PIPE, "start_new_session": True, "preexec_fn": hear_ctrl_c}
+    with subprocess.Popen(command, cwd=ROOT, **how) as process:
         until(lambda: any(each["cmd"] == "blpop" for each in client.client_list()))
         os.killpg(process.pid, signal.SIGINT)
         process.communicate(timeout=60)
@@ -668,6 +673,11 @@ def test_a_redis_server_that_does_not_end_in_time_is_killed(redis_url, tmp_path,
         stuck.stop()
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+def hear_ctrl_c():
+    """Have a child hear Ctrl-C, also when these tests run in the background of a shell, which ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def until(condition):

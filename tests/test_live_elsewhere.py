@@ -15,7 +15,7 @@ from labkit.processes.letters import Letters, packed_tape, unpacked_tape
 from labkit.processes.part import Part
 from labkit.stores.sql import Result
 from tests import live_scenarios as scenarios
-from tests.test_live import ROOT, told
+from tests.test_live import ROOT, hear_ctrl_c, told
 
 
 @contextlib.contextmanager
@@ -70,14 +70,14 @@ def test_a_run_that_is_ended_by_ctrl_c_ends_its_guests_and_leaves_nothing(redis_
     command += ["--run", "run6", "--elsewhere", name]
     guest_command = [*command[:3], "worker", command[4], "--redis", redis_url, "--run", "run6", "--name", name]
     with (
-        subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL) as process,
+        subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, preexec_fn=hear_ctrl_c) as process,
         subprocess.Popen(guest_command, cwd=ROOT) as guest,
     ):
         server.blpop(["labkit:run6:four rounds"], timeout=50)
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == -signal.SIGINT
+        assert process.wait(timeout=60) == -signal.SIGINT
         assert server.keys("*") == []
-        assert guest.wait(timeout=30) in (-signal.SIGTERM, -signal.SIGKILL)
+        assert guest.wait(timeout=60) in (-signal.SIGTERM, -signal.SIGKILL)
         assert server.keys("*") == []
 
 
